@@ -1,0 +1,57 @@
+# The command menu. Each command prepares what it needs and can be called first.
+
+PREFIX ?= /usr/local
+JOBS ?= $(shell nproc)
+
+presets := dev release clang asan tsan
+cxx_files = find $(wildcard include src examples tests benchmarks) \( -name '*.h' -o -name '*.cc' \) -type f
+tidy_files = find src examples -name '*.cc' ! -name '*_test.cc' -type f
+
+.PHONY: help run test check bench fmt install clean
+.PHONY: setup-build setup-check setup-bench check-fmt check-tidy $(presets:%=test-%)
+.NOTPARALLEL:
+
+help:  ## print this menu
+	@echo 'make <command>'
+	@sed -n 's/^\([a-z-]*\):.*  ## /  \1\t/p' $(MAKEFILE_LIST) | expand -t 12
+	@echo 'Set JOBS=n to build and test with n processes (now $(JOBS)).'
+
+run: setup-build  ## build the release and run the first example
+	cmake --preset release
+	cmake --build --preset release -j $(JOBS) --target group_timeline
+	build/release/examples/group_timeline
+
+test: setup-build test-dev  ## build and run all tests: the check before every commit
+
+check: setup-check test-dev test-asan test-tsan test-clang check-fmt check-tidy  ## test, also under sanitizers and clang; format; clang-tidy
+
+bench: setup-bench  ## build the release and measure it against its peers
+	cmake --preset release -DKEYWAY_BUILD_BENCHMARKS=ON
+	cmake --build --preset release -j $(JOBS) --target benchmarks/all
+	python3 benchmarks/run.py --bin-dir build/release/benchmarks
+
+fmt: setup-check  ## format all C++ files
+	$(cxx_files) -exec clang-format-19 -i {} +
+
+install: setup-build  ## build the release and install it to PREFIX (/usr/local)
+	cmake --preset release
+	cmake --build --preset release -j $(JOBS) --target keyway_libraries
+	cmake --install build/release --prefix $(PREFIX)
+
+clean:  ## remove all build output
+	rm -rf build
+
+setup-build setup-check setup-bench: setup-%:
+	@scripts/setup.sh $*
+
+$(presets:%=test-%): test-%:
+	cmake --preset $*
+	cmake --build --preset $* -j $(JOBS)
+	ctest --preset $* -j $(JOBS) --output-on-failure
+
+check-fmt:
+	$(cxx_files) -exec clang-format-19 --dry-run -Werror {} +
+
+# On the compile commands of the clang preset, which test-clang makes.
+check-tidy:
+	$(tidy_files) -print0 | xargs -0 -n 1 -P $(JOBS) clang-tidy-19 -p build/clang --quiet

@@ -1,0 +1,193 @@
+// One submitted task: queue place, callable, result and names in one block of memory.
+//
+// A TaskCore is shared by whoever runs the task and by its handle; the last to let go frees it.
+// Its 56 bytes are followed by the callable (later the result), the group key and the task id.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <stop_token>
+#include <string>
+#include <string_view>
+
+#include "keyway/detail/waiter.h"
+#include "keyway/scheduler.h"
+#include "keyway/task_status.h"
+
+namespace keyway {
+
+class Lane;
+
+namespace detail {
+
+class TaskCore;
+
+// Told once that it may go on.
+class Wakeup {
+ public:
+  virtual void wake() noexcept = 0;
+
+ protected:
+  ~Wakeup() = default;
+};
+
+// A task that waits for another one, from the beginning of the wait to its end.
+class TaskWait {
+ public:
+  virtual ~TaskWait() = default;
+  // The wait is over: takes back the permits that the waiting task could spare meanwhile, and wakes
+  // it when they are there, perhaps at once.
+  virtual void end(Wakeup& wakeup) noexcept = 0;
+};
+
+// The executor, as its tasks and handles see it.
+class TaskOwner {
+ public:
+  enum class Waited { kDone, kTimedOut, kStopped, kCycle };
+
+  virtual bool cancel(TaskCore& task) = 0;
+  // Blocks the calling thread until `task`, one of this owner's, is done.
+  virtual Waited wait(TaskCore& task, const TimePoint* deadline, std::stop_token stop) = 0;
+  // `waiter`, one of this owner's, is going to wait for `target`. Null if that would never end.
+  virtual std::unique_ptr<TaskWait> begin_wait(TaskCore& waiter, TaskCore& target) = 0;
+  // How many tasks hold permits that `task`, one of this owner's, waits for; 0 if it waits for none.
+  virtual std::uint64_t permits_in_the_way(TaskCore& task) = 0;
+  // A coroutine task that was suspended has ended.
+  virtual void ended_after_suspension(TaskCore& task) noexcept = 0;
+  virtual Scheduler& scheduler() = 0;
+
+ protected:
+  ~TaskOwner() = default;
+};
+
+// What differs from one kind of callable to the next.
+struct TaskOperations {
+  std::uint32_t size_bytes;  // without the names
+  bool is_return;            // not a task, but one that comes back for its permit after a wait
+  // Runs the callable and keeps its result. False: a coroutine that is suspended.
+  bool (*run)(TaskCore&, TaskStatus&);
+  // After a coroutine was suspended and has ended: keeps its result.
+  TaskStatus (*collect)(TaskCore&);
+  // Drops the callable unrun, keeps an error instead.
+  void (*drop)(TaskCore&, std::exception_ptr);
+  // Where the value is kept. REQUIRES: it succeeded.
+  void* (*value)(TaskCore&);
+  // The error that is kept. REQUIRES: it did not succeed.
+  std::exception_ptr (*error)(TaskCore&);
+  void (*destroy)(TaskCore&, TaskStatus);
+  bool can_stop;  // whether there is somebody to hear a stop request
+  // False if there is not.
+  bool (*request_stop)(TaskCore&);
+};
+
+// Told that a task is done, by the thread that ended it.
+class Continuation {
+ public:
+  virtual void task_done() noexcept = 0;
+
+ protected:
+  ~Continuation() = default;
+};
+
+class TaskCore {
+ public:
+  TaskCore(const TaskCore&) = delete;
+  TaskCore& operator=(const TaskCore&) = delete;
+
+  std::string_view group_key() const { return {names(), key_size_}; }
+  std::string_view task_id() const { return {names() + key_size_, id_size_}; }
+  TaskOwner& owner() const { return *owner_; }
+  const TaskOperations& operations() const { return *operations_; }
+
+  // ---- for whoever runs it
+
+  static TaskCore& of(Waiter& waiter) { return *reinterpret_cast<TaskCore*>(&waiter); }
+  Waiter& waiter() { return place_; }
+
+  // place_.next while it waits; what follows here while it runs; the end time when it is done.
+  void set_lane(Lane* lane) { place_.next = reinterpret_cast<Waiter*>(lane); }
+  Lane* lane() const { return reinterpret_cast<Lane*>(place_.next); }
+
+  TimePoint started() const { return TimePoint(Duration(started_)); }
+  TimePoint ended() const {
+    return TimePoint(Duration(reinterpret_cast<std::intptr_t>(place_.next)));
+  }
+  void set_started(TimePoint time) { started_ = time.time_since_epoch().count(); }
+
+  // Whether it occupies a place in the executor's global queue.
+  bool has_place() const { return (state_.load(std::memory_order_relaxed) & kPlace) != 0; }
+  void set_has_place(bool has) {
+    has ? state_.fetch_or(kPlace, std::memory_order_relaxed)
+        : state_.fetch_and(~kPlace, std::memory_order_relaxed);
+  }
+
+  // The task is done: the result is there, for others to see, and the runner lets go.
+  void publish(TaskStatus status, TimePoint ended) noexcept;
+
+  // ---- for its handle
+
+  bool done() const noexcept { return (state_.load(std::memory_order_acquire) & kDone) != 0; }
+  // REQUIRES: done()
+  TaskStatus status() const noexcept {
+    return static_cast<TaskStatus>((state_.load(std::memory_order_relaxed) >> kStatusShift) & 3);
+  }
+  // False if the task is done already; then nobody will be called.
+  bool set_continuation(Continuation& continuation) noexcept;
+  // True for the first who takes the result.
+  bool take_result() noexcept {
+    return (state_.fetch_or(kTaken, std::memory_order_relaxed) & kTaken) == 0;
+  }
+  // Sleeps until the task is done, the deadline, or kick(). True if it is done.
+  bool sleep_until_done(const TimePoint* deadline, const std::stop_token& stop);
+  void retain() noexcept { state_.fetch_add(1, std::memory_order_relaxed); }
+  void release() noexcept;
+
+ protected:
+  TaskCore(const TaskOperations& operations, TaskOwner& owner, std::uint32_t references,
+           std::string_view key, std::string_view id)
+      : operations_(&operations),
+        state_(references),
+        key_size_(static_cast<std::uint16_t>(key.size())),
+        id_size_(static_cast<std::uint16_t>(id.size())),
+        owner_(&owner) {
+    char* text = const_cast<char*>(names());
+    key.copy(text, key.size());
+    id.copy(text + key.size(), id.size());
+  }
+  ~TaskCore() = default;
+
+ private:
+  // state_: how many references (8 bits), then flags, the status (2 bits), and a counter that only
+  // changes so that sleepers look again.
+  static constexpr std::uint32_t kReferences = 0xff;
+  static constexpr std::uint32_t kDone = 1U << 8;
+  static constexpr std::uint32_t kTaken = 1U << 9;
+  static constexpr std::uint32_t kSleepers = 1U << 10;
+  static constexpr std::uint32_t kContinuation = 1U << 11;
+  static constexpr int kStatusShift = 12;
+  static constexpr std::uint32_t kPlace = 1U << 14;
+  static constexpr std::uint32_t kKick = 1U << 16;
+
+  const char* names() const {
+    return reinterpret_cast<const char*>(this) + operations_->size_bytes;
+  }
+  void free(std::uint32_t state) noexcept;
+
+  Waiter place_;
+  const TaskOperations* operations_;
+  std::atomic<std::uint32_t> state_;
+  const std::uint16_t key_size_;
+  const std::uint16_t id_size_;
+  TaskOwner* owner_;
+  Duration::rep started_ = 0;
+  Continuation* continuation_ = nullptr;
+};
+static_assert(sizeof(TaskCore) == 56);
+
+// For messages: task "x" of group "y".
+std::string name_of(const TaskCore& task);
+
+}  // namespace detail
+}  // namespace keyway

@@ -1,0 +1,198 @@
+// Runs tasks in groups: groups side by side, the tasks of one group up to its limit.
+// Use it when each key has a limit of its own; when every key is strictly serial and callers wait for
+// their turn, a serial dispatcher or a lock says so more plainly.
+//
+//   GroupExecutor executor({.groups = {{"vip", {.max_concurrency = 4}}}});
+//   auto handle = executor.submit("vip", "task-1", [] { return fetch(); });
+//   GroupResult<Page> result = handle.join();
+//
+// A task is a callable, which may be move-only, may take a std::stop_token, may block, and may return
+// void, a move-only value, a reference, or a Task<T>: then it is a coroutine, which holds its permits
+// but no thread while it waits.
+//
+// Guarantees:
+//   (1) Never more tasks run than any layer of the policy allows, at any instant.
+//   (2) Within a group tasks start in the order their submits returned.
+//   (3) Groups take turns: a group with a thousand waiting tasks does not hold up one with two.
+//   (4) Every task ends exactly once, in one status, and so do its listener's calls. Whatever a task
+//       throws reaches its handle.
+//   (5) A group without tasks costs nothing (but for a bounded number that is kept warm).
+//   (6) A task may submit to its own group and wait: the waiting task lends its permit.
+// Not guaranteed: an order between tasks of different groups.
+//
+// Thread safety: every method from any thread, also from within tasks and listeners.
+// Lifetime: the destructor is shutdown(), then waits for the running tasks. It must not be called by
+// one of the executor's own tasks.
+#pragma once
+
+#include <chrono>
+#include <concepts>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "keyway/executor_scheduler.h"
+#include "keyway/group_policy.h"
+#include "keyway/group_result.h"
+#include "keyway/group_task.h"
+#include "keyway/scheduler.h"
+#include "keyway/task.h"
+#include "keyway/task_handle.h"
+#include "keyway/task_listener.h"
+#include "keyway/thread_pool.h"
+
+namespace keyway {
+
+class GroupEngine;
+class GroupHandle;
+
+struct GroupStats {
+  std::uint64_t submitted = 0;
+  std::uint64_t succeeded = 0;
+  std::uint64_t failed = 0;
+  std::uint64_t cancelled = 0;
+  std::uint64_t rejected = 0;
+  std::uint64_t running = 0;  // tasks that hold permits now
+  std::uint64_t waiting = 0;
+};
+
+class GroupExecutor {
+ public:
+  // Throws Exception (kInvalidArgument) for a policy out of range.
+  explicit GroupExecutor(GroupPolicy policy, ThreadPoolOptions threads = {});
+  // On threads of the caller's. REQUIRES: the scheduler outlives the executor.
+  GroupExecutor(GroupPolicy policy, Scheduler& scheduler);
+  // On an executor of the caller's: anything with execute(f), which must run f later, once.
+  template <class Executor>
+    requires requires(Executor& executor, void (*f)()) { executor.execute(f); }
+  GroupExecutor(GroupPolicy policy, Executor& executor)
+      : GroupExecutor(std::move(policy), make_executor_scheduler(executor)) {}
+  ~GroupExecutor();
+  GroupExecutor(const GroupExecutor&) = delete;
+  GroupExecutor& operator=(const GroupExecutor&) = delete;
+
+  // Never throws because of a full queue: the handle knows. Throws Exception for an empty key, a
+  // null callable (kInvalidArgument), or after shutdown (kShutdown).
+  template <class F>
+  auto submit(std::string_view group_key, std::string_view task_id, F&& callable)
+      -> TaskHandle<detail::TaskValue<std::decay_t<F>>> {
+    auto& task = make(2, group_key, task_id, std::forward<F>(callable));
+    TaskHandle<detail::TaskValue<std::decay_t<F>>> handle(task);
+    static_cast<void>(enqueue(task));  // the handle knows as well
+    return handle;
+  }
+
+  // Fire and forget: no handle, no id. A task that is turned away is an error (kRejected), unless
+  // the policy lets the caller run it. What it throws is seen by the listener alone.
+  template <class F>
+  Result<void> post(std::string_view group_key, F&& callable) {
+    return enqueue(make(1, group_key, {}, std::forward<F>(callable)));
+  }
+
+  // Submits all, waits for all, and gives the results in the order of the tasks, whatever became of
+  // each. If `stop` is requested meanwhile, what is not done is cancelled.
+  template <class T>
+  std::vector<GroupResult<T>> execute_all(std::vector<GroupTask<T>> tasks,
+                                          std::stop_token stop = {});
+
+  // A group that is used often: submits through the handle skip the lookup of its key.
+  GroupHandle group(std::string_view group_key);
+
+  // Ends a group's waiting tasks kRejected and requests stop of its running ones. The key can be
+  // used again at once.
+  void shutdown_group(std::string_view group_key);
+  // Forgets the group's limits: the next submit finds them anew. Tasks are not touched.
+  void evict_group(std::string_view group_key);
+
+  // No more submits. Waiting tasks end kRejected; running ones get a stop request, and finish.
+  // Does not wait for them.
+  void shutdown();
+  // No more submits. Waits until every task has finished, then true; when the time is over,
+  // shutdown(), wait for those that run, and false.
+  bool shutdown(Duration timeout);
+
+  GroupStats stats() const;
+  // Of a group that has tasks, or had some a short while ago; otherwise all 0.
+  GroupStats group_stats(std::string_view group_key) const;
+  // The groups that have running or waiting tasks, in alphabetical order.
+  std::vector<std::string> active_group_keys() const;
+  // Of the executor's own threads; all 0 if it has none.
+  ThreadPoolStats thread_stats() const;
+
+ private:
+  friend class GroupHandle;
+
+  GroupExecutor(GroupPolicy policy, std::unique_ptr<Scheduler> scheduler);
+
+  template <class F>
+  auto& make(std::uint32_t references, std::string_view key, std::string_view id, F&& callable) {
+    detail::require_key(key);
+    detail::require_id(id);
+    detail::require_callable(callable, key, id);
+    return detail::TaskNode<std::decay_t<F>>::make(owner(), references, key, id,
+                                                   std::forward<F>(callable));
+  }
+  detail::TaskOwner& owner() const;
+  Result<void> enqueue(detail::TaskCore& task);
+
+  std::unique_ptr<GroupEngine> engine_;
+  // Destroyed first: when its threads are gone, nobody uses the engine any more.
+  std::unique_ptr<Scheduler> own_scheduler_;
+};
+
+// Pins a group of an executor.
+//
+// Thread safety: every method from any thread.
+// Lifetime: must not outlive its executor.
+class GroupHandle {
+ public:
+  GroupHandle(GroupHandle&& other) noexcept
+      : executor_(other.executor_), lane_(std::exchange(other.lane_, nullptr)) {}
+  GroupHandle& operator=(GroupHandle&&) = delete;
+  ~GroupHandle();
+
+  std::string_view key() const;
+
+  // As those of GroupExecutor.
+  template <class F>
+  auto submit(std::string_view task_id, F&& callable)
+      -> TaskHandle<detail::TaskValue<std::decay_t<F>>> {
+    auto& task = executor_.make(2, key(), task_id, std::forward<F>(callable));
+    TaskHandle<detail::TaskValue<std::decay_t<F>>> handle(task);
+    static_cast<void>(enqueue(task));  // the handle knows as well
+    return handle;
+  }
+  template <class F>
+  Result<void> post(F&& callable) {
+    return enqueue(executor_.make(1, key(), {}, std::forward<F>(callable)));
+  }
+
+ private:
+  friend class GroupExecutor;
+  GroupHandle(GroupExecutor& executor, Lane& lane) : executor_(executor), lane_(&lane) {}
+  Result<void> enqueue(detail::TaskCore& task);
+
+  GroupExecutor& executor_;
+  Lane* lane_;
+};
+
+template <class T>
+std::vector<GroupResult<T>> GroupExecutor::execute_all(std::vector<GroupTask<T>> tasks,
+                                                       std::stop_token stop) {
+  std::vector<TaskHandle<T>> handles;
+  handles.reserve(tasks.size());
+  for (GroupTask<T>& task : tasks) {
+    handles.push_back(submit(task.group_key, task.task_id, std::move(task.task)));
+  }
+  std::vector<GroupResult<T>> results;
+  results.reserve(handles.size());
+  for (TaskHandle<T>& handle : handles) {
+    results.push_back(handle.wait_quietly(stop));
+    if (stop.stop_requested()) handle.cancel();  // the waits for the rest return at once
+  }
+  return results;
+}
+
+}  // namespace keyway

@@ -1,0 +1,68 @@
+// How a task ended.
+#pragma once
+
+#include <exception>
+#include <memory>
+#include <optional>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+#include "keyway/detail/check.h"
+#include "keyway/scheduler.h"
+#include "keyway/task_status.h"
+
+namespace keyway {
+
+namespace detail {
+
+template <class T>
+struct ResultValue {
+  std::optional<T> stored;
+  T& get() { return *stored; }
+  bool has() const { return stored.has_value(); }
+};
+template <class T>
+struct ResultValue<T&> {
+  T* stored = nullptr;
+  T& get() const { return *stored; }
+  bool has() const { return stored != nullptr; }
+};
+template <>
+struct ResultValue<void> {
+  bool stored = false;
+  void get() const {}
+  bool has() const { return stored; }
+};
+
+}  // namespace detail
+
+// The outcome of one task. A plain value: copy it, move it, keep it.
+//
+// status   value   error
+// kSuccess   yes   null
+// kFailed     no   what the task threw
+// kCancelled  no   CancelledError, or TimeoutError if only the wait ended
+// kRejected   no   null
+template <class T>
+struct GroupResult {
+  std::string group_key;
+  std::string task_id;
+  TaskStatus status = TaskStatus::kRejected;
+  std::exception_ptr error;
+  TimePoint started{};  // when it got its permits: waiting is not counted
+  TimePoint ended{};
+  detail::ResultValue<T> stored;
+
+  bool ok() const noexcept { return status == TaskStatus::kSuccess; }
+  Duration duration() const { return ended - started; }
+
+  // What the task returned. Throws `error` if it did not return. REQUIRES: not kRejected.
+  decltype(auto) value() {
+    if (error) std::rethrow_exception(error);
+    KEYWAY_CHECK(stored.has(), "GroupResult::value() of a task that never ran");
+    return stored.get();
+  }
+};
+
+}  // namespace keyway

@@ -1,0 +1,94 @@
+// The seam between what is to run and who runs it.
+//
+// Keyway's own threads (ThreadPool), a caller's executor (ExecutorScheduler) and the seeded
+// simulation (testing::SimScheduler) are three Schedulers; everything above is written against
+// this page alone, so the same code runs under all of them.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+
+namespace keyway {
+
+using TimePoint = std::chrono::steady_clock::time_point;
+using Duration = std::chrono::steady_clock::duration;
+
+// What one run of a Runnable is told, and tells the next one on the same thread.
+struct Turn {
+  // The time just now, or the epoch if nobody read the clock since the thread last waited. A
+  // Runnable that reads the clock at its end leaves the reading here for its successor.
+  TimePoint now{};
+};
+
+// Something that can stand in a ready queue: a lane whose turn it is, a coroutine to resume.
+// It may be posted again as soon as run() has begun.
+class Runnable {
+ public:
+  virtual void run(Turn& turn) = 0;
+
+  Runnable() = default;
+  Runnable(const Runnable&) = delete;
+  Runnable& operator=(const Runnable&) = delete;
+
+ protected:
+  ~Runnable() = default;
+
+ private:
+  friend class ReadyQueue;
+  Runnable* next_ready_ = nullptr;
+};
+
+// Something that happens at a time. fire() runs on the scheduler's service thread: it must be
+// short and must not throw; usually it posts a Runnable.
+class Timer {
+ public:
+  virtual void fire() = 0;
+
+  Timer() = default;
+  Timer(const Timer&) = delete;
+  Timer& operator=(const Timer&) = delete;
+
+ protected:
+  ~Timer() = default;
+
+ private:
+  friend class TimerQueue;
+  static constexpr std::size_t kNotQueued = static_cast<std::size_t>(-1);
+  TimePoint deadline_{};
+  std::size_t heap_index_ = kNotQueued;
+};
+
+// Thread safety: every method from any thread, unless the implementation says otherwise.
+// Lifetime: outlives everything that was posted to it.
+class Scheduler {
+ public:
+  virtual ~Scheduler() = default;
+
+  // Runs `runnable` soon, once, on one of the scheduler's threads; in the order of posting as
+  // far as there is one thread.
+  virtual void post(Runnable& runnable) = 0;
+
+  virtual TimePoint now() const = 0;
+
+  // Fires once, not before `deadline`. REQUIRES: the timer is not waiting already.
+  virtual void add_timer(Timer& timer, TimePoint deadline) = 0;
+  // True if the timer will not fire. False if it has fired already. Either way fire() is not
+  // running any more when this returns, unless this is called from within it.
+  virtual bool cancel_timer(Timer& timer) = 0;
+
+  // Returns when every run() that was in progress at the call has returned, but for one on the
+  // calling thread.
+  virtual void wait_for_turns_in_progress() = 0;
+
+  // A thread of this scheduler is about to wait for another task, or has done so: the scheduler
+  // makes up for it. Calls pair up, on one thread.
+  virtual void begin_blocking() {}
+  virtual void end_blocking() {}
+
+  // For schedulers without threads: does one step on the calling thread; false if there is nothing
+  // to do.
+  virtual bool has_no_threads() const { return false; }
+  virtual bool run_one() { return false; }
+};
+
+}  // namespace keyway

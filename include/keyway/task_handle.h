@@ -1,0 +1,236 @@
+// The result of a submitted task, to come.
+//
+//   TaskHandle<Page> handle = executor.submit("vip", "task-1", fetch);
+//   GroupResult<Page> result = handle.join();        // or join_for(100ms), or co_await handle
+//
+// Guarantees:
+//   (1) Every wait ends: the task ends in exactly one status, and a wait that could never end is
+//       refused with ErrorCode::kWaitCycle.
+//   (2) When a wait returns the result, the task's permits are free again.
+//   (3) A wait with a timeout leaves the task alone: kCancelled with a TimeoutError says that the
+//       wait is over, not the task.
+//   (4) Dropping a handle does not cancel its task.
+// Not guaranteed: a second helping. The result is given out once, as std::future does.
+//
+// Thread safety: is_done() and cancel() from any thread; the rest from one thread at a time.
+// Lifetime: a handle may outlive its executor.
+#pragma once
+
+#include <chrono>
+#include <coroutine>
+#include <exception>
+#include <future>
+#include <memory>
+#include <stop_token>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "keyway/detail/task_node.h"
+#include "keyway/error.h"
+#include "keyway/group_result.h"
+
+namespace keyway {
+
+namespace detail {
+
+// A deadline so far away that it overflows is no deadline.
+TimePoint deadline_after(TaskCore& task, Duration timeout);
+[[noreturn]] void throw_result_taken(const TaskCore& task);
+[[noreturn]] void throw_no_task();
+std::exception_ptr wait_error(const TaskCore& task, TaskOwner::Waited waited);
+
+struct CoreRelease {
+  void operator()(TaskCore* core) const noexcept { core->release(); }
+};
+using CoreReference = std::unique_ptr<TaskCore, CoreRelease>;
+
+}  // namespace detail
+
+template <class T>
+class [[nodiscard]] TaskHandle {
+ public:
+  TaskHandle() = default;
+  TaskHandle(TaskHandle&&) noexcept = default;
+  TaskHandle& operator=(TaskHandle&&) noexcept = default;
+
+  std::string_view group_key() const { return core().group_key(); }
+  std::string_view task_id() const { return core().task_id(); }
+
+  bool is_done() const { return core().done(); }
+
+  // A waiting task ends kCancelled at once and leaves the queue. A running one gets a stop request
+  // if it takes a std::stop_token or is a coroutine. False if neither could be done.
+  bool cancel() { return !core().done() && core().owner().cancel(core()); }
+
+  // Waits for the task. Throws RejectedError if it was turned away under RejectionPolicy::kAbort,
+  // and CancelledError if `stop` is requested first.
+  GroupResult<T> await(std::stop_token stop = {}) { return wait(nullptr, stop, OnStop::kThrow); }
+  GroupResult<T> await_for(Duration timeout, std::stop_token stop = {}) {
+    const TimePoint deadline = detail::deadline_after(core(), timeout);
+    return wait(&deadline, stop, OnStop::kThrow);
+  }
+
+  // The same, but a stop gives a kCancelled result instead of an exception.
+  GroupResult<T> join(std::stop_token stop = {}) { return wait(nullptr, stop, OnStop::kReturn); }
+  GroupResult<T> join_for(Duration timeout, std::stop_token stop = {}) {
+    const TimePoint deadline = detail::deadline_after(core(), timeout);
+    return wait(&deadline, stop, OnStop::kReturn);
+  }
+
+  // The result as a std::future. The handle is empty afterwards.
+  std::future<GroupResult<T>> to_future() &&;
+
+  // In a coroutine: GroupResult<T> result = co_await handle;
+  class Awaiter;
+  Awaiter operator co_await() { return Awaiter(*this); }
+
+ private:
+  friend class GroupExecutor;
+  friend class GroupHandle;
+  enum class OnStop { kThrow, kReturn };
+
+  explicit TaskHandle(detail::TaskCore& core) : core_(&core) {}
+
+  detail::TaskCore& core() const {
+    if (core_ == nullptr) detail::throw_no_task();
+    return *core_;
+  }
+
+  GroupResult<T> wait(const TimePoint* deadline, const std::stop_token& stop, OnStop on_stop) {
+    using Waited = detail::TaskOwner::Waited;
+    detail::TaskCore& task = core();
+    const Waited waited = task.done() ? Waited::kDone : task.owner().wait(task, deadline, stop);
+    if (waited == Waited::kDone) return take();
+    std::exception_ptr error = detail::wait_error(task, waited);
+    if (waited == Waited::kCycle || (waited == Waited::kStopped && on_stop == OnStop::kThrow)) {
+      std::rethrow_exception(error);
+    }
+    return result(TaskStatus::kCancelled, std::move(error));
+  }
+
+  // REQUIRES: done().
+  GroupResult<T> take() {
+    GroupResult<T> taken = take_quietly();
+    if (taken.status == TaskStatus::kRejected && taken.error) std::rethrow_exception(taken.error);
+    return taken;
+  }
+
+  // For execute_all(): a task that was turned away is a result like any other.
+  GroupResult<T> wait_quietly(const std::stop_token& stop) {
+    using Waited = detail::TaskOwner::Waited;
+    detail::TaskCore& task = core();
+    const Waited waited = task.done() ? Waited::kDone : task.owner().wait(task, nullptr, stop);
+    if (waited == Waited::kDone) return take_quietly();
+    return result(TaskStatus::kCancelled, detail::wait_error(task, waited));
+  }
+  GroupResult<T> take_quietly() {
+    auto& task = static_cast<detail::ValueNode<T>&>(core());
+    if (!task.take_result()) detail::throw_result_taken(task);
+    GroupResult<T> taken = result(task.status(), nullptr);
+    taken.started = task.started();
+    taken.ended = task.ended();
+    if (taken.status != TaskStatus::kSuccess) {
+      taken.error = task.operations().error(task);
+    } else if constexpr (std::is_void_v<T>) {
+      taken.stored.stored = true;
+    } else {
+      taken.stored.stored = std::move(task.kept());
+    }
+    return taken;
+  }
+
+  GroupResult<T> result(TaskStatus status, std::exception_ptr error) const {
+    GroupResult<T> made;
+    made.group_key = group_key();
+    made.task_id = task_id();
+    made.status = status;
+    made.error = std::move(error);
+    return made;
+  }
+
+  detail::CoreReference core_;
+};
+
+template <class T>
+class TaskHandle<T>::Awaiter final : private detail::Continuation, private detail::Wakeup {
+ public:
+  explicit Awaiter(TaskHandle& handle) : handle_(handle) {}
+
+  bool await_ready() const { return handle_.is_done(); }
+
+  // Within a keyway::Task the coroutine goes on on its scheduler; within any other coroutine, on
+  // the thread that ended the task.
+  template <class Promise>
+  bool await_suspend(std::coroutine_handle<Promise> coroutine) {
+    coroutine_ = coroutine;
+    if constexpr (std::is_base_of_v<detail::TaskPromiseBase, Promise>) {
+      context_ = &coroutine.promise().context();
+      if (auto* waiter = static_cast<detail::TaskCore*>(context_->running_task)) {
+        wait_ = waiter->owner().begin_wait(*waiter, handle_.core());
+        never_ends_ = wait_ == nullptr;
+        if (never_ends_) return false;
+      }
+    }
+    if (handle_.core().set_continuation(*this)) return true;
+    if (wait_ == nullptr) return false;
+    wait_->end(*this);  // may resume, and end, this awaiter
+    return true;
+  }
+
+  GroupResult<T> await_resume() {
+    if (never_ends_) {
+      std::rethrow_exception(detail::wait_error(handle_.core(), detail::TaskOwner::Waited::kCycle));
+    }
+    return handle_.take();
+  }
+
+ private:
+  void task_done() noexcept override {
+    if (wait_ != nullptr) {
+      wait_->end(*this);
+    } else {
+      wake();
+    }
+  }
+  void wake() noexcept override {
+    if (context_ != nullptr) {
+      resumption_.post(coroutine_, *context_);
+    } else {
+      coroutine_.resume();
+    }
+  }
+
+  TaskHandle& handle_;
+  std::coroutine_handle<> coroutine_;
+  const detail::TaskContext* context_ = nullptr;
+  std::unique_ptr<detail::TaskWait> wait_;
+  bool never_ends_ = false;
+  detail::Resumption resumption_;
+};
+
+template <class T>
+std::future<GroupResult<T>> TaskHandle<T>::to_future() && {
+  // Lives until the task is done, and owns the handle meanwhile.
+  struct Bridge final : detail::Continuation {
+    TaskHandle handle;
+    std::promise<GroupResult<T>> promise;
+
+    void task_done() noexcept override {
+      const std::unique_ptr<Bridge> self(this);
+      try {
+        promise.set_value(handle.take());
+      } catch (...) {
+        promise.set_exception(std::current_exception());
+      }
+    }
+  };
+  auto bridge = std::make_unique<Bridge>();
+  bridge->handle = std::move(*this);
+  std::future<GroupResult<T>> future = bridge->promise.get_future();
+  Bridge* raw = bridge.release();
+  if (!raw->handle.core().set_continuation(*raw)) raw->task_done();
+  return future;
+}
+
+}  // namespace keyway

@@ -1,0 +1,60 @@
+// A scheduler without threads and with a time of its own, for tests: what it does depends on its seed
+// alone, so a failing run replays exactly.
+//
+//   testing::SimScheduler sim(seed);
+//   GroupExecutor executor({...}, sim);
+//   auto handle = executor.submit("vip", "task-1", [] { return nap(); });   // Task<int> nap()
+//   sim.run_until_idle();                       // ten virtual minutes of sleep take microseconds
+//   EXPECT_EQ(handle.join().value(), 42);
+//
+// Guarantees:
+//   (1) One step at a time, on the thread that asks for it. A wait inside (join, sync_wait) makes steps
+//       until it is satisfied.
+//   (2) With a seed, the next item is picked at random among those that are ready: any order that some
+//       number of threads could bring about, item by item. Without one, in the order of posting.
+//   (3) Time moves only when nothing is ready, to the next timer, or by advance().
+// Not guaranteed: interleavings within an item; two callables never overlap, two coroutines do.
+//
+// Thread safety: one thread.
+// Lifetime: outlives the executors that use it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "keyway/scheduler.h"
+
+namespace keyway::testing {
+
+class SimScheduler final : public Scheduler {
+ public:
+  SimScheduler();
+  explicit SimScheduler(std::uint64_t seed);
+  ~SimScheduler() override;
+
+  // One item or one timer. False if there is neither.
+  bool run_one() override;
+  bool has_no_threads() const override { return true; }
+  // Steps until nothing is ready and no timer waits; the number of steps.
+  std::size_t run_until_idle();
+  // Steps until nothing is ready, but lets no time pass.
+  std::size_t run_ready();
+  // Lets time pass: fires what is due, runs what is ready.
+  void advance(Duration duration);
+
+  std::size_t ready_count() const;
+  // A random number below `bound` from the simulation's own source.
+  std::uint64_t random_below(std::uint64_t bound);
+
+  void post(Runnable& runnable) override;
+  TimePoint now() const override;
+  void add_timer(Timer& timer, TimePoint deadline) override;
+  bool cancel_timer(Timer& timer) override;
+  void wait_for_turns_in_progress() override {}
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace keyway::testing

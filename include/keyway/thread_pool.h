@@ -1,0 +1,59 @@
+// Keyway's own threads: as many as there are cores, more while some of them are blocked.
+//
+//   ThreadPool pool;                                  // or share one between several executors
+//   GroupExecutor executor({...}, pool);
+//
+// Guarantees:
+//   (1) What is posted runs, in order of posting as far as one thread is concerned; no wake-up is
+//       lost.
+//   (2) The pool grows only when work is ready and threads are blocked, that is: sleep in the
+//       kernel inside a task. CPU-bound tasks never make it grow.
+//   (3) Threads beyond the core count end after idle_timeout without work.
+// Not guaranteed: which thread runs what.
+//
+// Thread safety: every method from any thread.
+// Lifetime: the destructor runs what is still posted, then joins every thread.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "keyway/scheduler.h"
+
+namespace keyway {
+
+struct ThreadPoolOptions {
+  unsigned threads = 0;         // how many run at least; 0: one per core this process may use
+  unsigned max_threads = 4096;  // a bound, however many are blocked
+  Duration idle_timeout = std::chrono::seconds(5);
+};
+
+struct ThreadPoolStats {
+  unsigned threads = 0;
+  unsigned parked = 0;  // of these, asleep for want of work
+  unsigned peak_threads = 0;
+  std::uint64_t turns = 0;  // runnables run
+  std::uint64_t parks = 0;  // times a thread went to sleep
+};
+
+class ThreadPool final : public Scheduler {
+ public:
+  explicit ThreadPool(ThreadPoolOptions options = {});
+  ~ThreadPool() override;
+
+  ThreadPoolStats stats() const;
+
+  void post(Runnable& runnable) override;
+  TimePoint now() const override;
+  void add_timer(Timer& timer, TimePoint deadline) override;
+  bool cancel_timer(Timer& timer) override;
+  void wait_for_turns_in_progress() override;
+  void begin_blocking() override;
+  void end_blocking() override;
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace keyway

@@ -1,0 +1,330 @@
+// Three levels, as in a slab allocator with magazines:
+//
+//   thread    two magazines of up to 64 blocks per size class; no lock
+//   depot     full magazines of all threads, per size class; one lock per 64 blocks
+//   slab      128 KiB of blocks of one class, mapped when needed, unmapped when all are back
+//
+// In a steady state blocks circulate between threads and depot; slabs are touched only while the
+// number of blocks in use grows, and by trim_blocks(), which an idle worker calls.
+#include "keyway/detail/block_pool.h"
+
+#include <array>
+#include <cstdint>
+#include <new>
+#include <utility>
+
+#include <sys/mman.h>
+
+#include "base/spin_lock.h"
+#include "keyway/detail/check.h"
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define KEYWAY_PLAIN_BLOCKS 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define KEYWAY_PLAIN_BLOCKS 1
+#endif
+#endif
+
+namespace keyway::detail {
+
+#if defined(KEYWAY_PLAIN_BLOCKS)
+
+// A recycled block would hide a use after free from the sanitizers.
+void* allocate_block(std::size_t size_bytes) {
+  return ::operator new(size_bytes, std::align_val_t{64});
+}
+void deallocate_block(void* block, std::size_t) noexcept {
+  ::operator delete(block, std::align_val_t{64});
+}
+void trim_blocks() noexcept {}
+
+#else
+
+namespace {
+
+constexpr std::size_t kGranule = 32;
+constexpr std::size_t kClasses = kMaxBlockBytes / kGranule + 1;
+constexpr std::size_t kSlabBytes = 128 * 1024;
+constexpr std::size_t kSlabHeaderBytes = 64;
+constexpr std::uint32_t kMagazineBlocks = 64;
+constexpr std::uint32_t kReserveMagazines = 16;  // per class, kept by trim_blocks()
+
+std::size_t class_of(std::size_t size_bytes) { return (size_bytes + kGranule - 1) / kGranule; }
+
+struct Block {
+  Block* next;           // within its magazine or slab
+  Block* next_magazine;  // only in the first block of a magazine in the depot
+};
+
+struct Magazine {
+  Block* head = nullptr;
+  std::uint32_t count = 0;
+
+  void push(Block* block) {
+    block->next = head;
+    head = block;
+    ++count;
+  }
+  Block* pop() {
+    Block* block = head;
+    head = block->next;
+    --count;
+    return block;
+  }
+};
+
+struct Slab {
+  Slab* next_partial;
+  Slab* previous_partial;
+  Block* free;
+  char* fresh;  // blocks from here to the end were never handed out
+  std::uint32_t in_use;
+  bool partial;  // stands in its depot's list of slabs with free blocks
+
+  static Slab* of(void* block) {
+    return reinterpret_cast<Slab*>(reinterpret_cast<std::uintptr_t>(block) & ~(kSlabBytes - 1));
+  }
+  char* end() { return reinterpret_cast<char*>(this) + kSlabBytes; }
+};
+static_assert(sizeof(Slab) <= kSlabHeaderBytes);
+
+Slab* map_slab() {
+  // Twice the size, so that an aligned slab lies inside; the rest goes back at once.
+  void* mapped =
+      mmap(nullptr, 2 * kSlabBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (mapped == MAP_FAILED) throw std::bad_alloc();
+  const auto start = reinterpret_cast<std::uintptr_t>(mapped);
+  const std::uintptr_t aligned = (start + kSlabBytes - 1) & ~(kSlabBytes - 1);
+  if (aligned > start) munmap(mapped, aligned - start);
+  const std::uintptr_t end = aligned + kSlabBytes;
+  if (start + 2 * kSlabBytes > end) {
+    munmap(reinterpret_cast<void*>(end), start + 2 * kSlabBytes - end);
+  }
+#if defined(MADV_POPULATE_WRITE)
+  // One call instead of 32 page faults. Older kernels refuse it, and nothing is lost.
+  madvise(reinterpret_cast<void*>(aligned), kSlabBytes, MADV_POPULATE_WRITE);
+#endif
+  return new (reinterpret_cast<void*>(aligned))
+      Slab{.next_partial = nullptr,
+           .previous_partial = nullptr,
+           .free = nullptr,
+           .fresh = reinterpret_cast<char*>(aligned) + kSlabHeaderBytes,
+           .in_use = 0,
+           .partial = false};
+}
+
+class alignas(64) Depot {
+ public:
+  void set_block_bytes(std::size_t size_bytes) { block_bytes_ = size_bytes; }
+
+  Magazine take() {
+    SpinGuard guard(lock_);
+    if (full_ != nullptr) return pop_full();
+    Magazine magazine;
+    while (magazine.count < kMagazineBlocks) magazine.push(take_from_slab());
+    return magazine;
+  }
+
+  void give(Magazine magazine) {
+    if (magazine.count == 0) return;
+    SpinGuard guard(lock_);
+    if (magazine.count == kMagazineBlocks) {
+      magazine.head->next_magazine = full_;
+      full_ = magazine.head;
+      ++full_count_;
+      return;
+    }
+    while (magazine.count > 0) return_to_slab(magazine.pop());
+  }
+
+  void trim() {
+    // One magazine per critical section: others may be waiting for this lock.
+    while (true) {
+      SpinGuard guard(lock_);
+      if (full_count_ <= kReserveMagazines) return;
+      Magazine magazine = pop_full();
+      while (magazine.count > 0) return_to_slab(magazine.pop());
+    }
+  }
+
+ private:
+  Magazine pop_full() KEYWAY_REQUIRES(lock_) {
+    Magazine magazine{.head = full_, .count = kMagazineBlocks};
+    full_ = full_->next_magazine;
+    --full_count_;
+    return magazine;
+  }
+
+  Block* take_from_slab() KEYWAY_REQUIRES(lock_) {
+    if (partial_ == nullptr) link(map_slab());
+    Slab* slab = partial_;
+    Block* block = slab->free;
+    if (block != nullptr) {
+      slab->free = block->next;
+    } else {
+      block = reinterpret_cast<Block*>(slab->fresh);
+      slab->fresh += block_bytes_;
+    }
+    ++slab->in_use;
+    if (slab->free == nullptr && slab->fresh + block_bytes_ > slab->end()) unlink(slab);
+    return block;
+  }
+
+  void return_to_slab(Block* block) KEYWAY_REQUIRES(lock_) {
+    Slab* slab = Slab::of(block);
+    block->next = slab->free;
+    slab->free = block;
+    if (!slab->partial) link(slab);
+    if (--slab->in_use > 0) return;
+    unlink(slab);
+    munmap(slab, kSlabBytes);
+  }
+
+  void link(Slab* slab) KEYWAY_REQUIRES(lock_) {
+    slab->partial = true;
+    slab->previous_partial = nullptr;
+    slab->next_partial = partial_;
+    if (partial_ != nullptr) partial_->previous_partial = slab;
+    partial_ = slab;
+  }
+
+  void unlink(Slab* slab) KEYWAY_REQUIRES(lock_) {
+    slab->partial = false;
+    if (slab->previous_partial != nullptr) {
+      slab->previous_partial->next_partial = slab->next_partial;
+    } else {
+      partial_ = slab->next_partial;
+    }
+    if (slab->next_partial != nullptr)
+      slab->next_partial->previous_partial = slab->previous_partial;
+  }
+
+  // Constant after construction.
+  std::size_t block_bytes_ = 0;
+
+  SpinLock lock_;
+  Block* full_ KEYWAY_GUARDED_BY(lock_) = nullptr;
+  std::uint32_t full_count_ KEYWAY_GUARDED_BY(lock_) = 0;
+  Slab* partial_ KEYWAY_GUARDED_BY(lock_) = nullptr;
+};
+
+class Depots {
+ public:
+  Depots() {
+    for (std::size_t i = 0; i < kClasses; ++i) depots_[i].set_block_bytes(i * kGranule);
+  }
+  Depot& operator[](std::size_t size_class) { return depots_[size_class]; }
+
+ private:
+  std::array<Depot, kClasses> depots_;
+};
+
+// Never destroyed: threads may give blocks back until the very end of the program.
+Depots& depots() {
+  static Depots* instance = new Depots;
+  return *instance;
+}
+
+class ThreadCache {
+ public:
+  void* allocate(std::size_t size_class) {
+    Shelf& shelf = shelves_[size_class];
+    if (shelf.loaded.count == 0) [[unlikely]] {
+      if (shelf.spare.count > 0) {
+        std::swap(shelf.loaded, shelf.spare);
+      } else {
+        shelf.loaded = depots()[size_class].take();
+      }
+    }
+    return shelf.loaded.pop();
+  }
+
+  void deallocate(void* memory, std::size_t size_class) {
+    Shelf& shelf = shelves_[size_class];
+    if (shelf.loaded.count == kMagazineBlocks) [[unlikely]] {
+      if (shelf.spare.count > 0) depots()[size_class].give(shelf.spare);
+      shelf.spare = shelf.loaded;
+      shelf.loaded = Magazine{};
+    }
+    shelf.loaded.push(static_cast<Block*>(memory));
+  }
+
+  void flush() {
+    for (std::size_t i = 0; i < kClasses; ++i) {
+      depots()[i].give(std::exchange(shelves_[i].loaded, {}));
+      depots()[i].give(std::exchange(shelves_[i].spare, {}));
+    }
+  }
+
+ private:
+  struct Shelf {
+    Magazine loaded;
+    Magazine spare;
+  };
+  std::array<Shelf, kClasses> shelves_;
+};
+
+constinit thread_local ThreadCache* this_thread_cache = nullptr;
+constinit thread_local bool this_thread_ended = false;
+
+ThreadCache* make_cache() {
+  if (this_thread_ended) return nullptr;
+  struct Owner {
+    ThreadCache cache;
+    ~Owner() {
+      cache.flush();
+      this_thread_cache = nullptr;
+      this_thread_ended = true;
+    }
+  };
+  thread_local Owner owner;
+  this_thread_cache = &owner.cache;
+  return this_thread_cache;
+}
+
+// For the destructors of thread-local objects that run after the cache's own.
+void* allocate_uncached(std::size_t size_class) {
+  Magazine magazine = depots()[size_class].take();
+  Block* block = magazine.pop();
+  depots()[size_class].give(magazine);
+  return block;
+}
+
+}  // namespace
+
+void* allocate_block(std::size_t size_bytes) {
+  if (size_bytes > kMaxBlockBytes) return ::operator new(size_bytes, std::align_val_t{64});
+  ThreadCache* cache = this_thread_cache;
+  if (cache == nullptr) [[unlikely]]
+    cache = make_cache();
+  const std::size_t size_class = class_of(size_bytes);
+  return cache != nullptr ? cache->allocate(size_class) : allocate_uncached(size_class);
+}
+
+void deallocate_block(void* block, std::size_t size_bytes) noexcept {
+  if (size_bytes > kMaxBlockBytes) {
+    ::operator delete(block, std::align_val_t{64});
+    return;
+  }
+  ThreadCache* cache = this_thread_cache;
+  if (cache == nullptr) [[unlikely]]
+    cache = make_cache();
+  const std::size_t size_class = class_of(size_bytes);
+  if (cache != nullptr) {
+    cache->deallocate(block, size_class);
+    return;
+  }
+  Magazine single;
+  single.push(static_cast<Block*>(block));
+  depots()[size_class].give(single);
+}
+
+void trim_blocks() noexcept {
+  if (this_thread_cache != nullptr) this_thread_cache->flush();
+  for (std::size_t i = 1; i < kClasses; ++i) depots()[i].trim();
+}
+
+#endif
+
+}  // namespace keyway::detail

@@ -1,0 +1,46 @@
+#include "base/futex.h"
+
+#include <cerrno>
+#include <climits>
+#include <ctime>
+
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+namespace keyway {
+namespace {
+
+long futex(const std::atomic<std::uint32_t>& word, int operation, std::uint32_t value,
+           const timespec* timeout) {
+  static_assert(sizeof(word) == sizeof(std::uint32_t));
+  return syscall(SYS_futex, &word, operation | FUTEX_PRIVATE_FLAG, value, timeout, nullptr,
+                 FUTEX_BITSET_MATCH_ANY);
+}
+
+}  // namespace
+
+bool futex_wait(const std::atomic<std::uint32_t>& word, std::uint32_t expected, Deadline deadline) {
+  if (!deadline) {
+    futex(word, FUTEX_WAIT_BITSET, expected, nullptr);
+    return true;
+  }
+  // FUTEX_WAIT_BITSET takes an absolute CLOCK_MONOTONIC time, which is what steady_clock counts.
+  const auto since_boot = deadline->time_since_epoch();
+  const auto seconds = std::chrono::floor<std::chrono::seconds>(since_boot);
+  const timespec until{
+      .tv_sec = seconds.count(),
+      .tv_nsec = std::chrono::nanoseconds(since_boot - seconds).count(),
+  };
+  return futex(word, FUTEX_WAIT_BITSET, expected, &until) == 0 || errno != ETIMEDOUT;
+}
+
+void futex_wake_one(const std::atomic<std::uint32_t>& word) {
+  futex(word, FUTEX_WAKE_BITSET, 1, nullptr);
+}
+
+void futex_wake_all(const std::atomic<std::uint32_t>& word) {
+  futex(word, FUTEX_WAKE_BITSET, INT_MAX, nullptr);
+}
+
+}  // namespace keyway

@@ -1,0 +1,453 @@
+#include "groups/group_engine.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "runtime/current_task.h"
+
+namespace keyway {
+
+using detail::name_of;
+using detail::TaskCore;
+
+namespace {
+
+// How long a lane may keep a worker before others have their turn.
+constexpr int kTurnTasks = 8;
+constexpr auto kTurnTime = std::chrono::microseconds(100);
+
+LaneOutcome outcome_of(TaskStatus status) {
+  switch (status) {
+    case TaskStatus::kSuccess:
+      return LaneOutcome::kSucceeded;
+    case TaskStatus::kCancelled:
+      return LaneOutcome::kCancelled;
+    default:
+      return LaneOutcome::kFailed;
+  }
+}
+
+GroupStats stats_of(const LaneCounts& counts) {
+  return {
+      .submitted = counts.entered + counts.refused,
+      .succeeded = counts.succeeded,
+      .failed = counts.failed,
+      .cancelled = counts.cancelled,
+      .rejected = counts.refused + counts.drained,
+      .running = counts.running,
+      .waiting = counts.waiting,
+  };
+}
+
+Error shutdown_error(const TaskCore& task) {
+  return {ErrorCode::kShutdown, name_of(task) +
+                                    " was not taken: the executor is shut down; submit before "
+                                    "shutdown()"};
+}
+
+RejectedError rejected_error(const TaskCore& task) {
+  return RejectedError(name_of(task) +
+                       " was rejected: its queue is full; submit it again later, or raise the "
+                       "queue threshold");
+}
+
+}  // namespace
+
+GroupEngine::GroupEngine(GroupPolicy policy, Scheduler& scheduler)
+    : policy_(std::move(policy)), scheduler_(scheduler), table_(*this) {
+  if (const Result<void> valid = policy_.validate(); !valid) throw Exception(valid.error());
+  if (policy_.global_max_in_flight == kUnlimited) return;
+  const auto limit = static_cast<std::uint32_t>(policy_.global_max_in_flight);
+  gate_ = std::make_unique<GlobalGate>(limit);
+  if (policy_.global_queue_threshold == kUnlimited) return;
+  admission_ = std::make_unique<Admission>(
+      limit, static_cast<std::uint32_t>(policy_.global_queue_threshold));
+}
+
+GroupEngine::~GroupEngine() = default;
+
+template <class Call>
+void GroupEngine::tell_listener(Call call) const noexcept {
+  if (policy_.listener == nullptr) return;
+  try {
+    call(*policy_.listener);
+  } catch (...) {  // a listener only watches
+  }
+}
+
+// ---- before a task runs
+
+LaneLimits GroupEngine::resolve(std::string_view key) const {
+  const GroupLimits limits = policy_.resolve(key);
+  const int threshold = *limits.queue_threshold;
+  return {
+      .running =
+          static_cast<std::uint32_t>(std::min(*limits.max_concurrency, *limits.max_in_flight)),
+      .waiting = threshold == kUnlimited ? kNoLimit : static_cast<std::uint32_t>(threshold),
+  };
+}
+
+Result<void> GroupEngine::enqueue(TaskCore& task, Lane* lane) {
+  tell_listener([&](auto& listener) { listener.on_submitted(task.group_key(), task.task_id()); });
+  const LaneTable::Entry entry = admission_ ? enter_counted(task) : enter(task, lane);
+  if (entry.needs_turn != nullptr) scheduler_.post(*entry.needs_turn);
+  switch (entry.entered) {
+    case LaneTable::Entered::kIn:
+      return {};
+    case LaneTable::Entered::kFull:
+      return reject(task);
+    default:
+      break;
+  }
+  const Exception error(shutdown_error(task));  // it names the task, which ends here
+  end_unrun(task, TaskStatus::kRejected, nullptr);
+  throw error;
+}
+
+LaneTable::Entry GroupEngine::enter(TaskCore& task, Lane* lane) {
+  if (lane != nullptr && !lane->limits_stale.load(std::memory_order_relaxed)) {
+    return LaneTable::enter(*lane, task.waiter());
+  }
+  const std::string_view key = task.group_key();
+  const std::size_t hash = LaneTable::hash(key);
+  LaneTable::Entry entry = table_.enter(key, hash, task.waiter(), nullptr);
+  if (entry.entered == LaneTable::Entered::kNeedsLimits) {
+    const LaneLimits limits = resolve(key);  // user code: under no lock
+    entry = table_.enter(key, hash, task.waiter(), &limits);
+  }
+  return entry;
+}
+
+LaneTable::Entry GroupEngine::enter_counted(TaskCore& task) {
+  const std::string_view key = task.group_key();
+  const std::size_t hash = LaneTable::hash(key);
+  const LaneLimits limits = resolve(key);
+  Lane& lane = table_.pin(key, hash, limits);
+  LaneTable::Entry entry{LaneTable::Entered::kFull};
+  {
+    MutexLock lock(admission_->mutex);
+    const bool takes_place = admission_->limit_reached();
+    if (!admission_->full()) {
+      const std::uint64_t before = lane.could_run();
+      task.set_has_place(takes_place);
+      entry = table_.enter(key, hash, task.waiter(), &limits);
+      if (entry.entered == LaneTable::Entered::kIn) {
+        admission_->could_run += lane.could_run() - before;
+        if (takes_place) ++admission_->places;
+      }
+    } else {
+      rejected_.fetch_add(1, std::memory_order_relaxed);
+    }
+  }
+  table_.unpin(lane);
+  return entry;
+}
+
+void GroupEngine::give_up_place(TaskCore& task) {
+  if (admission_ == nullptr || !task.has_place()) return;
+  MutexLock lock(admission_->mutex);
+  --admission_->places;
+  task.set_has_place(false);
+}
+
+Result<void> GroupEngine::reject(TaskCore& task) {
+  RejectionPolicy what = policy_.rejection;
+  std::exception_ptr error;
+  if (policy_.rejection_handler) {
+    try {
+      what = policy_.rejection_handler(task.group_key(), task.task_id());
+    } catch (...) {
+      what = RejectionPolicy::kAbort;
+      error = std::current_exception();
+    }
+  }
+  if (what == RejectionPolicy::kCallerRuns) {
+    run_by_caller(task);
+    return {};
+  }
+  const RejectedError reason = rejected_error(task);
+  if (what == RejectionPolicy::kAbort && error == nullptr) error = std::make_exception_ptr(reason);
+  end_unrun(task, TaskStatus::kRejected, error);
+  return reason.error();
+}
+
+void GroupEngine::run_by_caller(TaskCore& task) {
+  outside_.fetch_add(1, std::memory_order_relaxed);
+  task.set_lane(nullptr);
+  TaskStatus status{};
+  if (run_task(task, 0, scheduler_.now(), status)) {
+    end_of_callers(task, status);
+  }
+}
+
+void GroupEngine::end_of_callers(TaskCore& task, TaskStatus status) {
+  caller_ran_[static_cast<int>(status)].fetch_add(1, std::memory_order_relaxed);
+  complete(task, status, scheduler_.now());
+  outside_.fetch_sub(1, std::memory_order_seq_cst);
+  somebody_left();
+}
+
+// ---- while a task runs, and its end
+
+void GroupEngine::run_turn(Lane& lane, Turn& turn) {
+  if (gate_ && !gate_->enter(lane)) return;
+  const std::size_t hash = lane.hash();
+  LaneTake taken = lane.take();
+  if (taken.post_turn) scheduler_.post(lane);
+  if (taken.waiter == nullptr) {
+    give_up_lane(&lane, hash, taken);
+    return;
+  }
+  if (turn.now == TimePoint{}) turn.now = scheduler_.now();
+  const TimePoint began = turn.now;
+  for (int left = kTurnTasks - 1; taken.waiter != nullptr; --left) {
+    TaskCore& task = TaskCore::of(*taken.waiter);
+    task.set_lane(&lane);
+    TaskStatus status{};
+    if (!run_task(task, taken.number, turn.now, status)) {
+      turn.now = {};
+      return;  // suspended: it keeps its permits
+    }
+    turn.now = scheduler_.now();
+    const TimePoint ended = turn.now;
+    taken = leave_lane(task, status, goes_on(left, began, ended));
+    complete(task, status, ended);
+    if (policy_.listener) turn.now = scheduler_.now();
+  }
+}
+
+bool GroupEngine::goes_on(int tasks_left, TimePoint began, TimePoint now) const {
+  return tasks_left > 0 && now - began < kTurnTime && !(gate_ && gate_->contended());
+}
+
+// True if it has ended. REQUIRES: its lane is set.
+bool GroupEngine::run_task(TaskCore& task, std::uint64_t number, TimePoint now,
+                           TaskStatus& status) {
+  if (task.operations().is_return) return task.operations().run(task, status);
+  task.set_started(now);
+  give_up_place(task);
+  const bool can_stop = task.operations().can_stop;
+  if (can_stop) {
+    stoppable_.add(task);
+    const Lane* lane = task.lane();
+    if (lane != nullptr && lane->stop_wanted(number)) task.operations().request_stop(task);
+  }
+  tell_listener([&](auto& listener) { listener.on_started(task.group_key(), task.task_id()); });
+  bool ended = false;
+  {
+    const detail::CurrentTaskScope scope(&task);
+    ended = task.operations().run(task, status);
+  }
+  if (ended && can_stop) stoppable_.remove(task);
+  return ended;
+}
+
+// Gives the task's permits back, before anybody hears that it is done. If it goes on, the next task
+// of the lane has them.
+LaneTake GroupEngine::leave_lane(TaskCore& task, TaskStatus status, bool go_on) {
+  Lane& lane = *task.lane();
+  const std::size_t hash = lane.hash();
+  const LaneTake left = change(lane, [&] { return lane.finish(outcome_of(status), go_on); });
+  if (left.post_turn) scheduler_.post(lane);
+  if (left.waiter == nullptr) give_up_lane(&lane, hash, left);
+  return left;
+}
+
+// The lane may be gone already, unless it is known to have its turn out.
+void GroupEngine::give_up_lane(const Lane* lane, std::size_t hash, const LaneTake& left) {
+  leave_gate();
+  if (left.idle) table_.seen_idle(lane, hash);
+  if (closing_.load(std::memory_order_seq_cst)) [[unlikely]]
+    somebody_left();
+}
+
+void GroupEngine::leave_gate() {
+  if (gate_ == nullptr) return;
+  if (Lane* next = gate_->leave()) scheduler_.post(*next);
+}
+
+void GroupEngine::ended_after_suspension(TaskCore& task) noexcept {
+  stoppable_.remove(task);
+  const TaskStatus status = task.operations().collect(task);
+  if (task.lane() == nullptr) {
+    end_of_callers(task, status);
+    return;
+  }
+  const TimePoint ended = scheduler_.now();
+  leave_lane(task, status, /*go_on=*/false);
+  complete(task, status, ended);
+}
+
+void GroupEngine::complete(TaskCore& task, TaskStatus status, TimePoint ended) noexcept {
+  tell_listener([&](auto& listener) {
+    TaskOutcome outcome{
+        .status = status, .error = nullptr, .started = task.started(), .ended = ended};
+    if (status != TaskStatus::kSuccess) outcome.error = task.operations().error(task);
+    listener.on_completed(task.group_key(), task.task_id(), outcome);
+  });
+  task.publish(status, ended);
+}
+
+void GroupEngine::end_unrun(TaskCore& task, TaskStatus status, std::exception_ptr error) noexcept {
+  give_up_place(task);
+  task.operations().drop(task, std::move(error));
+  const TimePoint now = scheduler_.now();
+  task.set_started(now);
+  if (status != TaskStatus::kRejected) {
+    complete(task, status, now);
+    return;
+  }
+  tell_listener([&](auto& listener) { listener.on_rejected(task.group_key(), task.task_id()); });
+  task.publish(status, now);
+}
+
+// ---- from outside
+
+bool GroupEngine::cancel(TaskCore& task) {
+  const std::string_view key = task.group_key();
+  const std::size_t hash = LaneTable::hash(key);
+  if (withdraw(task, key, hash)) {
+    end_unrun(task, TaskStatus::kCancelled,
+              std::make_exception_ptr(CancelledError("the task was cancelled before it began")));
+    return true;
+  }
+  return !task.done() && task.operations().request_stop(task);
+}
+
+bool GroupEngine::withdraw(TaskCore& task, std::string_view key, std::size_t hash) {
+  Lane* lane = table_.pin_existing(key, hash);
+  if (lane == nullptr) return false;
+  const bool withdrawn = change(*lane, [&] { return lane->withdraw(task.waiter()); });
+  table_.unpin(*lane);
+  return withdrawn;
+}
+
+Lane& GroupEngine::pin(std::string_view key) {
+  return table_.pin(key, LaneTable::hash(key), resolve(key));
+}
+
+void GroupEngine::shutdown_group(std::string_view key) {
+  if (Lane* lane = table_.pin_existing(key, LaneTable::hash(key))) {
+    reject_chain(change(*lane, [&] { return lane->drain(); }));
+    stoppable_.request_stop([&](const TaskCore& task) { return task.group_key() == key; });
+    table_.unpin(*lane);
+  }
+}
+
+void GroupEngine::evict_group(std::string_view key) {
+  const std::size_t hash = LaneTable::hash(key);
+  const Lane* lane = table_.with_lane(key, hash, [](Lane* found) {
+    if (found != nullptr) found->limits_stale.store(true, std::memory_order_relaxed);
+    return found;
+  });
+  if (lane != nullptr) table_.forget_if_idle(lane, hash);
+}
+
+void GroupEngine::shutdown() {
+  table_.close();
+  for (Lane* lane : table_.pin_all()) {
+    reject_chain(change(*lane, [&] { return lane->drain(); }));
+    table_.unpin(*lane);
+  }
+  stoppable_.request_stop([](const TaskCore&) { return true; });
+}
+
+void GroupEngine::reject_chain(Waiter* first) {
+  while (first != nullptr) {
+    TaskCore& task = TaskCore::of(*std::exchange(first, first->next));
+    if (task.operations().is_return) {
+      come_back(task);  // its task has begun, and goes on
+      continue;
+    }
+    end_unrun(task, TaskStatus::kRejected, nullptr);
+  }
+}
+
+bool GroupEngine::shutdown(Duration timeout) {
+  table_.close();
+  const TimePoint now = scheduler_.now();
+  const bool for_ever = timeout > TimePoint::max() - now;
+  if (wait_until_quiet(for_ever ? std::nullopt : std::optional(now + timeout))) return true;
+  close();
+  return false;
+}
+
+void GroupEngine::close() {
+  shutdown();
+  wait_until_quiet(std::nullopt);
+}
+
+bool GroupEngine::wait_until_quiet(std::optional<TimePoint> deadline) {
+  closing_.store(true, std::memory_order_seq_cst);
+  scheduler_.begin_blocking();
+  bool is_quiet = true;
+  while (!quiet()) {
+    if (deadline && scheduler_.now() >= *deadline) {
+      is_quiet = false;
+      break;
+    }
+    if (scheduler_.run_one()) continue;
+    MutexLock lock(quiet_mutex_);
+    if (quiet()) break;
+    if (deadline) {
+      quiet_changed_.wait_until(quiet_mutex_, *deadline);
+    } else {
+      quiet_changed_.wait(quiet_mutex_);
+    }
+  }
+  scheduler_.end_blocking();
+  // Those who left their lane may still be on their way out.
+  if (is_quiet) scheduler_.wait_for_turns_in_progress();
+  return is_quiet;
+}
+
+bool GroupEngine::quiet() {
+  if (outside_.load(std::memory_order_seq_cst) > 0) return false;
+  bool all_idle = true;
+  table_.for_each([&](Lane& lane) { all_idle = all_idle && lane.idle(); });
+  return all_idle;
+}
+
+void GroupEngine::somebody_left() {
+  if (!closing_.load(std::memory_order_seq_cst)) return;
+  MutexLock lock(quiet_mutex_);
+  quiet_changed_.notify_all();
+}
+
+GroupStats GroupEngine::stats() {
+  LaneCounts counts = table_.counts_of_freed();
+  table_.for_each([&](Lane& lane) { counts += lane.counts(); });
+  GroupStats stats = stats_of(counts);
+  const std::uint64_t rejected = rejected_.load(std::memory_order_relaxed);
+  stats.submitted += rejected;
+  stats.rejected += rejected;
+  const auto caller_ran = [&](TaskStatus status) {
+    return caller_ran_[static_cast<int>(status)].load(std::memory_order_relaxed);
+  };
+  // A task that its caller ran was refused first, but it did not end so.
+  for (const TaskStatus status :
+       {TaskStatus::kSuccess, TaskStatus::kFailed, TaskStatus::kCancelled}) {
+    stats.rejected -= caller_ran(status);
+  }
+  stats.succeeded += caller_ran(TaskStatus::kSuccess);
+  stats.failed += caller_ran(TaskStatus::kFailed);
+  stats.cancelled += caller_ran(TaskStatus::kCancelled);
+  return stats;
+}
+
+GroupStats GroupEngine::group_stats(std::string_view key) {
+  return table_.with_lane(key, LaneTable::hash(key), [](Lane* lane) {
+    return lane == nullptr ? GroupStats{} : stats_of(lane->counts());
+  });
+}
+
+std::vector<std::string> GroupEngine::active_group_keys() {
+  std::vector<std::string> keys;
+  table_.for_each([&](Lane& lane) {
+    if (!lane.idle()) keys.emplace_back(lane.key());
+  });
+  std::sort(keys.begin(), keys.end());
+  return keys;
+}
+
+}  // namespace keyway

@@ -1,0 +1,139 @@
+// What a GroupExecutor is inside: lanes, the layers above them, and the life of a task between
+// submit and its last event. It has no threads: a Scheduler gives it the turns of its lanes.
+//
+// A task's way:
+//   enqueue -> [reject] -> lane -> run_turn -> run_task -> complete
+//                            |                    |
+//                            +-> cancel, drain    +-> suspended ... ended_after_suspension
+//
+// Thread safety: every method from any thread.
+// Lifetime: close() must have returned, and the scheduler's threads must be gone or done with it,
+// before it is destroyed.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/mutex.h"
+#include "groups/admission.h"
+#include "groups/global_gate.h"
+#include "groups/stop_registry.h"
+#include "keyway/detail/task_core.h"
+#include "keyway/group_executor.h"
+#include "keyway/group_policy.h"
+#include "lanes/lane_table.h"
+#include "runtime/wait_graph.h"
+
+namespace keyway {
+
+class GroupEngine final : public LaneOwner, public detail::TaskOwner {
+ public:
+  GroupEngine(GroupPolicy policy, Scheduler& scheduler);
+  ~GroupEngine();
+
+  // `lane`: pinned, or null to find it by the task's key. Throws Exception (kShutdown) when closed.
+  Result<void> enqueue(detail::TaskCore& task, Lane* lane);
+
+  Lane& pin(std::string_view key);
+  void unpin(Lane& lane) { table_.unpin(lane); }
+
+  void shutdown_group(std::string_view key);
+  void evict_group(std::string_view key);
+  void shutdown();
+  bool shutdown(Duration timeout);
+  // shutdown(), then waits until nobody is inside any more.
+  void close();
+
+  GroupStats stats();
+  GroupStats group_stats(std::string_view key);
+  std::vector<std::string> active_group_keys();
+
+  // LaneOwner, TaskOwner.
+  void run_turn(Lane& lane, Turn& turn) override;
+  bool cancel(detail::TaskCore& task) override;
+  Waited wait(detail::TaskCore& task, const TimePoint* deadline, std::stop_token stop) override;
+  std::unique_ptr<detail::TaskWait> begin_wait(detail::TaskCore& waiter,
+                                               detail::TaskCore& target) override;
+  std::uint64_t permits_in_the_way(detail::TaskCore& task) override;
+  void ended_after_suspension(detail::TaskCore& task) noexcept override;
+  Scheduler& scheduler() override { return scheduler_; }
+
+ private:
+  friend class GroupWait;
+
+  // Before a task runs.
+  LaneLimits resolve(std::string_view key) const;
+  LaneTable::Entry enter(detail::TaskCore& task, Lane* lane);
+  LaneTable::Entry enter_counted(detail::TaskCore& task);
+  Result<void> reject(detail::TaskCore& task);
+  void run_by_caller(detail::TaskCore& task);
+  void give_up_place(detail::TaskCore& task);
+
+  // While it runs, and its end.
+  bool run_task(detail::TaskCore& task, std::uint64_t number, TimePoint now, TaskStatus& status);
+  bool goes_on(int tasks_left, TimePoint began, TimePoint now) const;
+  LaneTake leave_lane(detail::TaskCore& task, TaskStatus status, bool go_on);
+  void give_up_lane(const Lane* lane, std::size_t hash, const LaneTake& left);
+  void leave_gate();
+  void complete(detail::TaskCore& task, TaskStatus status, TimePoint ended) noexcept;
+  void end_of_callers(detail::TaskCore& task, TaskStatus status);
+
+  // Its end without having run.
+  bool withdraw(detail::TaskCore& task, std::string_view key, std::size_t hash);
+  void end_unrun(detail::TaskCore& task, TaskStatus status, std::exception_ptr error) noexcept;
+  void reject_chain(Waiter* first);
+
+  void come_back(detail::TaskCore& returning);
+  Waited sleep(detail::TaskCore& task, const TimePoint* deadline, const std::stop_token& stop);
+
+  // A lane operation that may change how many could run.
+  template <class Operation>
+  auto change(Lane& lane, Operation operation);
+
+  // Waiting for the end of all.
+  bool wait_until_quiet(std::optional<TimePoint> deadline) KEYWAY_EXCLUDES(quiet_mutex_);
+  bool quiet();
+  void somebody_left();
+
+  template <class Call>
+  void tell_listener(Call call) const noexcept;
+
+  // Constant after construction.
+  const GroupPolicy policy_;
+  Scheduler& scheduler_;
+
+  // Have their own synchronization.
+  LaneTable table_;
+  std::unique_ptr<GlobalGate> gate_;      // null: no global limit
+  std::unique_ptr<Admission> admission_;  // null: no global queue threshold
+  StopRegistry stoppable_;
+  std::atomic<bool> closing_{false};
+  std::atomic<std::uint64_t> outside_{0};   // tasks that run under no permit, or gave theirs back
+  std::atomic<std::uint64_t> rejected_{0};  // at the global threshold
+  std::atomic<std::uint64_t> caller_ran_[4]{};  // by TaskStatus
+
+  Mutex quiet_mutex_;
+  CondVar quiet_changed_;
+};
+
+template <class Operation>
+auto GroupEngine::change(Lane& lane, Operation operation) {
+  if (admission_ == nullptr) [[likely]]
+    return operation();
+  table_.pin(lane);  // it may become idle, and must stay to be asked
+  auto result = [&] {
+    MutexLock lock(admission_->mutex);
+    const std::uint64_t before = lane.could_run();
+    auto changed = operation();
+    admission_->could_run += lane.could_run() - before;
+    return changed;
+  }();
+  table_.unpin(lane);
+  return result;
+}
+
+}  // namespace keyway

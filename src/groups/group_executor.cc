@@ -1,0 +1,59 @@
+#include "keyway/group_executor.h"
+
+#include "groups/group_engine.h"
+
+namespace keyway {
+
+GroupExecutor::GroupExecutor(GroupPolicy policy, ThreadPoolOptions threads)
+    : GroupExecutor(std::move(policy), std::make_unique<ThreadPool>(threads)) {}
+
+GroupExecutor::GroupExecutor(GroupPolicy policy, Scheduler& scheduler)
+    : engine_(std::make_unique<GroupEngine>(std::move(policy), scheduler)) {}
+
+GroupExecutor::GroupExecutor(GroupPolicy policy, std::unique_ptr<Scheduler> scheduler)
+    : engine_(std::make_unique<GroupEngine>(std::move(policy), *scheduler)),
+      own_scheduler_(std::move(scheduler)) {}
+
+GroupExecutor::~GroupExecutor() { engine_->close(); }
+
+detail::TaskOwner& GroupExecutor::owner() const { return *engine_; }
+
+Result<void> GroupExecutor::enqueue(detail::TaskCore& task) {
+  return engine_->enqueue(task, nullptr);
+}
+
+GroupHandle GroupExecutor::group(std::string_view group_key) {
+  detail::require_key(group_key);
+  return GroupHandle(*this, engine_->pin(group_key));
+}
+
+void GroupExecutor::shutdown_group(std::string_view group_key) {
+  engine_->shutdown_group(group_key);
+}
+void GroupExecutor::evict_group(std::string_view group_key) { engine_->evict_group(group_key); }
+void GroupExecutor::shutdown() { engine_->shutdown(); }
+bool GroupExecutor::shutdown(Duration timeout) { return engine_->shutdown(timeout); }
+
+GroupStats GroupExecutor::stats() const { return engine_->stats(); }
+GroupStats GroupExecutor::group_stats(std::string_view group_key) const {
+  return engine_->group_stats(group_key);
+}
+std::vector<std::string> GroupExecutor::active_group_keys() const {
+  return engine_->active_group_keys();
+}
+ThreadPoolStats GroupExecutor::thread_stats() const {
+  const auto* pool = dynamic_cast<const ThreadPool*>(own_scheduler_.get());
+  return pool == nullptr ? ThreadPoolStats{} : pool->stats();
+}
+
+GroupHandle::~GroupHandle() {
+  if (lane_ != nullptr) executor_.engine_->unpin(*lane_);
+}
+
+std::string_view GroupHandle::key() const { return lane_->key(); }
+
+Result<void> GroupHandle::enqueue(detail::TaskCore& task) {
+  return executor_.engine_->enqueue(task, lane_);
+}
+
+}  // namespace keyway

@@ -1,0 +1,99 @@
+#include "keyway/group_policy.h"
+
+#include <algorithm>
+#include <string>
+
+#include "keyway/group_task.h"
+
+namespace keyway {
+namespace {
+
+constexpr std::size_t kMaxNameBytes = 65535;
+
+Error out_of_range(const std::string& what, int value, int least) {
+  return {ErrorCode::kInvalidArgument,
+          what + " is " + std::to_string(value) + "; it must be at least " + std::to_string(least)};
+}
+
+Result<void> validate_limits(const GroupLimits& limits, const std::string& of) {
+  if (limits.max_concurrency.value_or(1) < 1) {
+    return out_of_range("max_concurrency" + of, *limits.max_concurrency, 1);
+  }
+  if (limits.max_in_flight.value_or(1) < 1) {
+    return out_of_range("max_in_flight" + of, *limits.max_in_flight, 1);
+  }
+  if (limits.queue_threshold.value_or(0) < 0) {
+    return out_of_range("queue_threshold" + of, *limits.queue_threshold, 0);
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<void> GroupPolicy::validate() const {
+  for (const auto& [key, limits] : groups) {
+    if (key.empty()) return Error{ErrorCode::kInvalidArgument, "groups has an empty key"};
+    if (Result<void> valid = validate_limits(limits, " of group \"" + key + "\""); !valid) {
+      return valid;
+    }
+  }
+  if (Result<void> valid = validate_limits(default_group, " of default_group"); !valid) {
+    return valid;
+  }
+  if (global_max_in_flight < 1) {
+    return out_of_range("global_max_in_flight", global_max_in_flight, 1);
+  }
+  if (global_queue_threshold < 0) {
+    return out_of_range("global_queue_threshold", global_queue_threshold, 0);
+  }
+  return {};
+}
+
+GroupLimits GroupPolicy::resolve(std::string_view key) const {
+  GroupLimits limits;
+  if (const auto found = groups.find(key); found != groups.end()) limits = found->second;
+  if (!limits.max_concurrency && resolver) {
+    try {
+      limits.max_concurrency = std::max(1, resolver(key));
+    } catch (...) {  // whatever is wrong with one key must not stop the rest
+    }
+  }
+  const auto fill = [](std::optional<int>& limit, const std::optional<int>& fallback,
+                       int built_in) {
+    if (!limit) limit = fallback.value_or(built_in);
+  };
+  fill(limits.max_concurrency, default_group.max_concurrency, 1);
+  fill(limits.max_in_flight, default_group.max_in_flight, kUnlimited);
+  fill(limits.queue_threshold, default_group.queue_threshold, kUnlimited);
+  return limits;
+}
+
+namespace detail {
+
+void require_key(std::string_view key) {
+  if (key.empty()) {
+    throw Exception({ErrorCode::kInvalidArgument, "the group key is empty; name the group"});
+  }
+  if (key.size() > kMaxNameBytes) {
+    throw Exception({ErrorCode::kInvalidArgument,
+                     "the group key has " + std::to_string(key.size()) + " bytes; at most " +
+                         std::to_string(kMaxNameBytes) + " are allowed"});
+  }
+}
+
+void require_id(std::string_view id) {
+  if (id.size() > kMaxNameBytes) {
+    throw Exception({ErrorCode::kInvalidArgument,
+                     "the task id has " + std::to_string(id.size()) + " bytes; at most " +
+                         std::to_string(kMaxNameBytes) + " are allowed"});
+  }
+}
+
+void throw_null_callable(std::string_view key, std::string_view id) {
+  throw Exception({ErrorCode::kInvalidArgument, "the callable of task \"" + std::string(id) +
+                                                    "\" of group \"" + std::string(key) +
+                                                    "\" is null"});
+}
+
+}  // namespace detail
+}  // namespace keyway

@@ -1,0 +1,61 @@
+// The running tasks that can be asked to stop: those that take a stop token, and coroutines.
+//
+// Thread safety: every method from any thread.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <functional>
+#include <unordered_set>
+#include <vector>
+
+#include "base/mutex.h"
+#include "keyway/detail/task_core.h"
+
+namespace keyway {
+
+class StopRegistry {
+ public:
+  void add(detail::TaskCore& task) {
+    Shard& shard = shard_of(task);
+    MutexLock lock(shard.mutex);
+    shard.tasks.insert(&task);
+  }
+
+  void remove(detail::TaskCore& task) {
+    Shard& shard = shard_of(task);
+    MutexLock lock(shard.mutex);
+    shard.tasks.erase(&task);
+  }
+
+  // Requests stop of the tasks for which `wanted` holds. Stop callbacks run without a lock.
+  template <class Wanted>
+  void request_stop(Wanted wanted) {
+    std::vector<detail::TaskCore*> found;
+    for (Shard& shard : shards_) {
+      MutexLock lock(shard.mutex);
+      for (detail::TaskCore* task : shard.tasks) {
+        if (!wanted(*task)) continue;
+        task->retain();
+        found.push_back(task);
+      }
+    }
+    for (detail::TaskCore* task : found) {
+      task->operations().request_stop(*task);
+      task->release();
+    }
+  }
+
+ private:
+  struct Shard {
+    Mutex mutex;
+    std::unordered_set<detail::TaskCore*> tasks KEYWAY_GUARDED_BY(mutex);
+  };
+  Shard& shard_of(const detail::TaskCore& task) {
+    return shards_[std::hash<const void*>{}(&task) / 64 % shards_.size()];
+  }
+
+  std::array<Shard, 16> shards_;
+};
+
+}  // namespace keyway

@@ -1,0 +1,211 @@
+// The state of one key: who runs, who waits, how many may run. Every face of Keyway is made of it:
+// a group is a lane with limit N, a serial queue or a lock is a lane with limit 1.
+//
+// A lane never runs anything and never waits. It hands out *the turn*: a token, of which at most
+// one exists per lane, that says "somebody should come and take from this lane". Whoever puts the
+// first waiter in must post the turn to a scheduler; the scheduler gives it to a worker, which
+// takes a waiter and passes the turn on if there is more to take.
+//
+// Where the turn is:
+//   none      nobody waits
+//   posted    in the ready queue, or wherever the owner keeps it: somebody will come
+//   stalled   somebody came and found the limit reached: the next one who finishes takes it up
+// So a lane with a waiter always has its turn on the way, or a runner that will take it up: no
+// wake-up is lost.
+//
+// Guarantees:
+//   (1) Never more than limit() permits are out.
+//   (2) Waiters are taken in the order they entered.
+//   (3) A waiter may leave from anywhere in the queue, at once.
+//
+// Thread safety: every method from any thread. Two locks keep those who enter out of the way of
+// those who take: one cache line each. Lock order: the table's shard, dispatch_, intake_.
+// Lifetime: see LaneTable.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <limits>
+#include <string_view>
+
+#include "base/spin_lock.h"
+#include "keyway/scheduler.h"
+#include "lanes/waiter_list.h"
+
+namespace keyway {
+
+class Lane;
+
+inline constexpr std::uint32_t kNoLimit = std::numeric_limits<std::uint32_t>::max();
+
+struct LaneLimits {
+  std::uint32_t running = 1;         // how many may run at once
+  std::uint32_t waiting = kNoLimit;  // how many more the lane itself may hold back
+};
+
+// What becomes of a permit that is given back.
+enum class LaneOutcome : std::uint8_t { kSucceeded, kFailed, kCancelled };
+
+struct LaneCounts {
+  std::uint64_t entered = 0;
+  std::uint64_t refused = 0;  // found the lane full
+  std::uint64_t drained = 0;  // left with drain()
+  std::uint64_t succeeded = 0;
+  std::uint64_t failed = 0;
+  std::uint64_t cancelled = 0;  // while they waited or while they ran
+  std::uint64_t running = 0;
+  std::uint64_t waiting = 0;
+
+  LaneCounts& operator+=(const LaneCounts& other);
+};
+
+// Who owns the lanes of a table: it is given each lane's turn by the scheduler.
+class LaneOwner {
+ public:
+  virtual void run_turn(Lane& lane, Turn& turn) = 0;
+
+ protected:
+  ~LaneOwner() = default;
+};
+
+// What one who comes with the turn finds.
+struct LaneTake {
+  Waiter* waiter = nullptr;  // holds a permit now; null: nothing to do
+  std::uint64_t number = 0;  // of the waiter: how many have got a permit, with it
+  bool post_turn = false;    // the caller must post the lane's turn
+  bool idle = false;         // nobody runs or waits: the lane may be freed
+};
+
+class alignas(64) Lane final : public Runnable {
+ public:
+  Lane(LaneOwner& owner, std::string_view key, std::size_t hash, LaneLimits limits);
+  ~Lane();
+
+  std::string_view key() const { return {key_, key_size_}; }
+  std::size_t hash() const { return hash_; }
+
+  void run(Turn& turn) override { owner_.run_turn(*this, turn); }
+
+  enum class Entered { kNeedsTurn, kTurnIsOnItsWay, kFull, kClosed };
+
+  // Puts a waiter at the end of the queue. With kNeedsTurn the caller must post the turn.
+  // kFull: the lane holds back as many as it may; kClosed: close() was called. In both cases the
+  // waiter was not taken in.
+  Entered enter(Waiter& waiter) KEYWAY_EXCLUDES(intake_, dispatch_) {
+    if (waiting_limit_.load(std::memory_order_relaxed) != kNoLimit) return enter_bounded(waiter);
+    SpinGuard intake(intake_);
+    return push(waiter);
+  }
+
+  // REQUIRES: the caller has the turn.
+  LaneTake take() KEYWAY_EXCLUDES(intake_, dispatch_);
+
+  // For one who has finished: gives the permit back and, if `go_on`, takes it again at once for
+  // the next waiter.
+  LaneTake finish(LaneOutcome outcome, bool go_on) KEYWAY_EXCLUDES(intake_, dispatch_);
+
+  // A waiter leaves, if it still stands in this lane's queue.
+  bool withdraw(Waiter& waiter) KEYWAY_EXCLUDES(intake_, dispatch_);
+
+  // All waiters leave. Gives them as a chain by `next`, first in first. Those who have a permit
+  // by now are asked to stop: see stop_wanted().
+  Waiter* drain() KEYWAY_EXCLUDES(intake_, dispatch_);
+
+  // Whether drain() was called after the waiter of this number got its permit.
+  bool stop_wanted(std::uint64_t number) const {
+    // relaxed: who must not miss it has met the drainer in the owner's registry.
+    return number <= stop_up_to_.load(std::memory_order_relaxed);
+  }
+
+  // For one who holds a permit and must wait for somebody behind it in the queue: it gives the
+  // permit back, uncounted, and comes again in front of all others. `queued` is asked under the
+  // lane's locks; if it does not stand in the queue, nothing happens.
+  struct GivenBack {
+    bool given_back = false;
+    bool post_turn = false;
+  };
+  GivenBack give_back_for(const Waiter& queued) KEYWAY_EXCLUDES(intake_, dispatch_);
+  Entered enter_in_front(Waiter& waiter) KEYWAY_EXCLUDES(intake_, dispatch_);
+
+  // Nobody gets in any more.
+  void close() KEYWAY_EXCLUDES(intake_) {
+    SpinGuard intake(intake_);
+    closed_ = true;
+  }
+
+  // Takes effect at once. True if the caller must post the turn.
+  bool set_limits(LaneLimits limits) KEYWAY_EXCLUDES(intake_, dispatch_);
+  LaneLimits limits() const KEYWAY_EXCLUDES(intake_, dispatch_);
+  LaneCounts counts() const KEYWAY_EXCLUDES(intake_, dispatch_);
+  bool idle() const KEYWAY_EXCLUDES(intake_, dispatch_);
+  // How many would run if nothing but this lane's limit held them back.
+  std::uint64_t could_run() const KEYWAY_EXCLUDES(intake_, dispatch_);
+  // How many permits are out, if `queued` stands in the queue and they are all that there are;
+  // otherwise 0.
+  std::uint64_t permits_in_the_way(const Waiter& queued) const KEYWAY_EXCLUDES(intake_, dispatch_);
+
+  // The limits in force were forgotten: whoever enters next resolves them anew.
+  std::atomic<bool> limits_stale{false};
+
+  // Whether a permit of the layer above is already set aside for the next take. Belongs to
+  // whoever has the turn.
+  bool has_global_permit = false;
+
+ private:
+  friend class LaneTable;
+
+  Entered push(Waiter& waiter) KEYWAY_REQUIRES(intake_) {
+    if (closed_) [[unlikely]]
+      return Entered::kClosed;
+    inbox_.push_back(waiter);
+    ++entered_;
+    if (turn_out_) return Entered::kTurnIsOnItsWay;
+    turn_out_ = true;
+    return Entered::kNeedsTurn;
+  }
+  Entered enter_bounded(Waiter& waiter) KEYWAY_EXCLUDES(intake_, dispatch_);
+  bool more_than_one() KEYWAY_REQUIRES(dispatch_) KEYWAY_EXCLUDES(intake_);
+  LaneTake pop() KEYWAY_REQUIRES(dispatch_);
+  std::uint64_t waiting() const KEYWAY_REQUIRES(intake_, dispatch_) {
+    return entered_ - started_ - withdrawn_ - drained_;
+  }
+  void count(LaneOutcome outcome) KEYWAY_REQUIRES(dispatch_);
+
+  // First cache line, with Runnable's own members: those who enter.
+  mutable SpinLock intake_;
+  bool turn_out_ KEYWAY_GUARDED_BY(intake_) = false;  // false: nobody waits
+  bool closed_ KEYWAY_GUARDED_BY(intake_) = false;
+  std::atomic<std::uint32_t> waiting_limit_;  // written under both locks
+  std::uint64_t entered_ KEYWAY_GUARDED_BY(intake_) = 0;
+  WaiterList inbox_ KEYWAY_GUARDED_BY(intake_);
+
+  // Second: those who take. taken_in_ stands before inbox_.
+  alignas(64) mutable SpinLock dispatch_;
+  bool stalled_ KEYWAY_GUARDED_BY(dispatch_) = false;  // the turn is here
+  std::uint32_t limit_ KEYWAY_GUARDED_BY(dispatch_);
+  std::uint32_t running_ KEYWAY_GUARDED_BY(dispatch_) = 0;
+  WaiterList taken_in_ KEYWAY_GUARDED_BY(dispatch_);
+  std::uint64_t started_ KEYWAY_GUARDED_BY(dispatch_) = 0;
+  std::uint64_t succeeded_ KEYWAY_GUARDED_BY(dispatch_) = 0;
+  std::uint64_t failed_ KEYWAY_GUARDED_BY(dispatch_) = 0;
+  std::uint64_t cancelled_ KEYWAY_GUARDED_BY(dispatch_) = 0;
+
+  // Third: constant after construction, or the table's, under its shard's lock.
+  alignas(64) LaneOwner& owner_;
+  const std::size_t hash_;
+  const char* key_;  // short_key_, or a block of its own
+  Lane* next_in_bucket_ = nullptr;
+  const std::uint32_t key_size_;
+  std::uint32_t pins_ = 0;
+  char short_key_[24];
+
+  // Fourth: what seldom happens.
+  alignas(64) std::atomic<std::uint64_t> stop_up_to_{0};
+  std::uint64_t withdrawn_ KEYWAY_GUARDED_BY(dispatch_) = 0;
+  std::uint64_t drained_ KEYWAY_GUARDED_BY(dispatch_) = 0;
+  std::uint64_t refused_ KEYWAY_GUARDED_BY(dispatch_) = 0;
+  std::uint64_t came_back_ KEYWAY_GUARDED_BY(dispatch_) = 0;  // counted in entered_ once more
+};
+static_assert(sizeof(Lane) == 256);
+
+}  // namespace keyway

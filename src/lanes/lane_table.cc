@@ -1,0 +1,189 @@
+#include "lanes/lane_table.h"
+
+#include <new>
+
+#include "keyway/detail/block_pool.h"
+#include "keyway/detail/check.h"
+
+namespace keyway {
+namespace {
+
+constexpr std::size_t kMinBuckets = 16;
+
+LaneTable::Entry entry_of(Lane& lane, Lane::Entered entered) {
+  switch (entered) {
+    case Lane::Entered::kNeedsTurn:
+      return {LaneTable::Entered::kIn, &lane};
+    case Lane::Entered::kTurnIsOnItsWay:
+      return {LaneTable::Entered::kIn};
+    case Lane::Entered::kFull:
+      return {LaneTable::Entered::kFull};
+    case Lane::Entered::kClosed:
+      return {LaneTable::Entered::kClosed};
+  }
+  return {LaneTable::Entered::kClosed};
+}
+
+}  // namespace
+
+LaneTable::~LaneTable() {
+  for (Shard& shard : shards_) {
+    SpinGuard guard(shard.lock);
+    for (std::size_t i = 0; i < shard.bucket_count; ++i) {
+      while (Lane* lane = shard.buckets[i]) {
+        KEYWAY_CHECK(lane->idle(), "a lane table was destroyed with somebody inside a lane");
+        KEYWAY_CHECK(lane->pins_ == 0, "a lane table was destroyed before a handle to its lane");
+        shard.buckets[i] = lane->next_in_bucket_;
+        destroy(lane);
+      }
+    }
+  }
+}
+
+LaneTable::Entry LaneTable::enter(std::string_view key, std::size_t hash, Waiter& waiter,
+                                  const LaneLimits* limits) {
+  Shard& shard = shard_of(hash);
+  SpinGuard guard(shard.lock);
+  Lane* lane = find(shard, key, hash);
+  if (lane == nullptr) {
+    if (shard.closed) return {Entered::kClosed};
+    if (limits == nullptr) return {Entered::kNeedsLimits};
+    lane = make(shard, key, hash, *limits);
+    return entry_of(*lane, lane->enter(waiter));
+  }
+  // relaxed: written and read under the shard's lock, but for pinned lanes, which may come late.
+  if (!lane->limits_stale.load(std::memory_order_relaxed)) [[likely]] {
+    return entry_of(*lane, lane->enter(waiter));
+  }
+  if (limits == nullptr) return {Entered::kNeedsLimits};
+  lane->limits_stale.store(false, std::memory_order_relaxed);
+  const bool unstalled = lane->set_limits(*limits);
+  Entry entry = entry_of(*lane, lane->enter(waiter));
+  if (unstalled) entry.needs_turn = lane;
+  return entry;
+}
+
+LaneTable::Entry LaneTable::enter(Lane& lane, Waiter& waiter) {
+  return entry_of(lane, lane.enter(waiter));
+}
+
+Lane& LaneTable::pin(std::string_view key, std::size_t hash, const LaneLimits& limits) {
+  Shard& shard = shard_of(hash);
+  SpinGuard guard(shard.lock);
+  Lane* lane = find(shard, key, hash);
+  if (lane == nullptr) lane = make(shard, key, hash, limits);
+  ++lane->pins_;
+  return *lane;
+}
+
+Lane* LaneTable::pin_existing(std::string_view key, std::size_t hash) {
+  return with_lane(key, hash, [](Lane* lane) {
+    if (lane != nullptr) ++lane->pins_;
+    return lane;
+  });
+}
+
+void LaneTable::pin(Lane& lane) {
+  SpinGuard guard(shard_of(lane.hash()).lock);
+  ++lane.pins_;
+}
+
+std::vector<Lane*> LaneTable::pin_all() {
+  std::vector<Lane*> lanes;
+  for_each([&](Lane& lane) {
+    ++lane.pins_;
+    lanes.push_back(&lane);
+  });
+  return lanes;
+}
+
+void LaneTable::unpin(Lane& lane) {
+  const std::size_t hash = lane.hash();
+  {
+    SpinGuard guard(shard_of(hash).lock);
+    --lane.pins_;
+  }
+  seen_idle(&lane, hash);
+}
+
+LaneCounts LaneTable::counts_of_freed() {
+  LaneCounts sum;
+  for (Shard& shard : shards_) {
+    SpinGuard guard(shard.lock);
+    sum += shard.freed;
+  }
+  return sum;
+}
+
+void LaneTable::close() {
+  for (Shard& shard : shards_) {
+    SpinGuard guard(shard.lock);
+    shard.closed = true;
+  }
+  for_each([](Lane& lane) { lane.close(); });
+}
+
+Lane* LaneTable::find(Shard& shard, std::string_view key, std::size_t hash) {
+  if (shard.bucket_count == 0) return nullptr;
+  Lane* lane = shard.buckets[hash & (shard.bucket_count - 1)];
+  while (lane != nullptr && (lane->hash() != hash || lane->key() != key)) {
+    lane = lane->next_in_bucket_;
+  }
+  return lane;
+}
+
+Lane* LaneTable::make(Shard& shard, std::string_view key, std::size_t hash,
+                      const LaneLimits& limits) {
+  // relaxed: lane_count is written under the lock only.
+  const std::size_t count = shard.lane_count.load(std::memory_order_relaxed);
+  if (count >= shard.bucket_count) {
+    resize(shard, shard.bucket_count == 0 ? kMinBuckets : 2 * shard.bucket_count);
+  }
+  Lane* lane = new (detail::allocate_block(sizeof(Lane))) Lane(owner_, key, hash, limits);
+  if (shard.closed) lane->close();
+  Lane*& bucket = shard.buckets[hash & (shard.bucket_count - 1)];
+  lane->next_in_bucket_ = bucket;
+  bucket = lane;
+  shard.lane_count.store(count + 1, std::memory_order_relaxed);
+  return lane;
+}
+
+void LaneTable::free_if_idle(Shard& shard, const Lane* lane, std::size_t hash) {
+  SpinGuard guard(shard.lock);
+  if (shard.bucket_count == 0) return;
+  // The pointer is only compared until it is found in the table: the lane may be gone.
+  Lane** link = &shard.buckets[hash & (shard.bucket_count - 1)];
+  while (*link != nullptr && *link != lane) link = &(*link)->next_in_bucket_;
+  Lane* found = *link;
+  if (found == nullptr || found->pins_ > 0 || !found->idle()) return;
+
+  *link = found->next_in_bucket_;
+  const std::size_t count = shard.lane_count.load(std::memory_order_relaxed) - 1;
+  shard.lane_count.store(count, std::memory_order_relaxed);
+  shard.freed += found->counts();
+  destroy(found);
+  if (count < shard.bucket_count / 8 && shard.bucket_count > kMinBuckets) {
+    resize(shard, shard.bucket_count / 2);
+  }
+}
+
+void LaneTable::resize(Shard& shard, std::size_t bucket_count) {
+  auto buckets = std::make_unique<Lane*[]>(bucket_count);
+  for (std::size_t i = 0; i < shard.bucket_count; ++i) {
+    while (Lane* lane = shard.buckets[i]) {
+      shard.buckets[i] = lane->next_in_bucket_;
+      Lane*& bucket = buckets[lane->hash() & (bucket_count - 1)];
+      lane->next_in_bucket_ = bucket;
+      bucket = lane;
+    }
+  }
+  shard.buckets = std::move(buckets);
+  shard.bucket_count = bucket_count;
+}
+
+void LaneTable::destroy(Lane* lane) {
+  lane->~Lane();
+  detail::deallocate_block(lane, sizeof(Lane));
+}
+
+}  // namespace keyway

@@ -1,0 +1,124 @@
+// All lanes of one owner, by key: made by their first waiter, freed when nobody runs or waits.
+//
+//   LaneTable table(owner);
+//   table.with_lane(key, hash, [&](Lane* lane) { ... });         // null if there is none
+//
+// Guarantees:
+//   (1) A lane that somebody runs or waits in, or that is pinned, stays where it is.
+//   (2) At most kWarmLanes idle lanes are kept, so that a key that comes back soon finds its lane;
+//       beyond that a lane is freed the moment it is idle, and the table shrinks with it.
+//   (3) After close(), no waiter gets in.
+//
+// Thread safety: every method from any thread. `visit` callbacks run under a shard's spin lock.
+// Lifetime: when it is destroyed, no lane may have anybody inside and no turn may be out.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "base/spin_lock.h"
+#include "lanes/lane.h"
+
+namespace keyway {
+
+class LaneTable {
+ public:
+  explicit LaneTable(LaneOwner& owner) : owner_(owner) {}
+  ~LaneTable();
+  LaneTable(const LaneTable&) = delete;
+  LaneTable& operator=(const LaneTable&) = delete;
+
+  static std::size_t hash(std::string_view key) { return std::hash<std::string_view>{}(key); }
+
+  enum class Entered { kIn, kFull, kClosed, kNeedsLimits };
+  struct Entry {
+    Entered entered;
+    Lane* needs_turn = nullptr;  // the caller must post this lane's turn
+  };
+
+  // Puts a waiter into the lane of `key`. kNeedsLimits: there is no lane yet, or its limits are
+  // to be resolved anew, and none were given: call again with some.
+  Entry enter(std::string_view key, std::size_t hash, Waiter& waiter, const LaneLimits* limits);
+  // The same for a lane that is pinned.
+  static Entry enter(Lane& lane, Waiter& waiter);
+
+  // Calls visit(Lane*) under the lock of the key's shard; null if the key has no lane.
+  template <class Visit>
+  auto with_lane(std::string_view key, std::size_t hash, Visit visit) {
+    Shard& shard = shard_of(hash);
+    SpinGuard guard(shard.lock);
+    return visit(find(shard, key, hash));
+  }
+
+  // Calls visit(Lane&) for every lane, shard by shard.
+  template <class Visit>
+  void for_each(Visit visit) {
+    for (Shard& shard : shards_) {
+      SpinGuard guard(shard.lock);
+      for (std::size_t i = 0; i < shard.bucket_count; ++i) {
+        for (Lane* lane = shard.buckets[i]; lane != nullptr; lane = lane->next_in_bucket_) {
+          visit(*lane);
+        }
+      }
+    }
+  }
+
+  // What lanes that are gone have counted.
+  LaneCounts counts_of_freed();
+
+  // A lane that is pinned is not freed. The first form finds or makes it; the second is null if
+  // there is none.
+  Lane& pin(std::string_view key, std::size_t hash, const LaneLimits& limits);
+  Lane* pin_existing(std::string_view key, std::size_t hash);
+  void pin(Lane& lane);  // REQUIRES: somebody is inside, or it is pinned already
+  std::vector<Lane*> pin_all();
+  void unpin(Lane& lane);
+
+  // Says that `lane`, which may be gone by now, was seen idle.
+  void seen_idle(const Lane* lane, std::size_t hash) {
+    Shard& shard = shard_of(hash);
+    // relaxed: only a hint; the decision is made under the lock.
+    if (shard.lane_count.load(std::memory_order_relaxed) > kWarmLanes / kShards) {
+      free_if_idle(shard, lane, hash);
+    }
+  }
+  // The same, but it does not stay warm either.
+  void forget_if_idle(const Lane* lane, std::size_t hash) {
+    free_if_idle(shard_of(hash), lane, hash);
+  }
+
+  // From now on enter() answers kClosed. Whoever got in before is seen by a for_each() after it.
+  void close();
+
+  static constexpr std::size_t kShards = 64;
+  static constexpr std::size_t kWarmLanes = 2048;
+
+ private:
+  struct alignas(64) Shard {
+    SpinLock lock;
+    std::unique_ptr<Lane*[]> buckets KEYWAY_GUARDED_BY(lock);
+    std::size_t bucket_count KEYWAY_GUARDED_BY(lock) = 0;
+    bool closed KEYWAY_GUARDED_BY(lock) = false;
+    LaneCounts freed KEYWAY_GUARDED_BY(lock);
+    // Its own cache line: read by everybody who sees a lane idle.
+    alignas(64) std::atomic<std::size_t> lane_count{0};
+  };
+
+  Shard& shard_of(std::size_t hash) { return shards_[(hash >> 48) % kShards]; }
+  static Lane* find(Shard& shard, std::string_view key, std::size_t hash)
+      KEYWAY_REQUIRES(shard.lock);
+  Lane* make(Shard& shard, std::string_view key, std::size_t hash, const LaneLimits& limits)
+      KEYWAY_REQUIRES(shard.lock);
+  void free_if_idle(Shard& shard, const Lane* lane, std::size_t hash);
+  static void resize(Shard& shard, std::size_t bucket_count) KEYWAY_REQUIRES(shard.lock);
+  static void destroy(Lane* lane);
+
+  LaneOwner& owner_;
+  std::array<Shard, kShards> shards_;
+};
+
+}  // namespace keyway

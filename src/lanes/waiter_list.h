@@ -1,0 +1,65 @@
+// A FIFO of waiters that costs no allocation and lets any of them leave from the middle.
+#pragma once
+
+#include "keyway/detail/waiter.h"
+
+namespace keyway {
+
+class WaiterList {
+ public:
+  WaiterList() : ends_{&ends_, &ends_} {}
+  WaiterList(const WaiterList&) = delete;
+  WaiterList& operator=(const WaiterList&) = delete;
+
+  bool empty() const { return ends_.next == &ends_; }
+  bool has_more_than_one() const { return ends_.next != ends_.previous; }
+
+  void push_back(Waiter& waiter) {
+    waiter.next = &ends_;
+    waiter.previous = ends_.previous;
+    ends_.previous->next = &waiter;
+    ends_.previous = &waiter;
+  }
+
+  void push_front(Waiter& waiter) {
+    waiter.previous = &ends_;
+    waiter.next = ends_.next;
+    ends_.next->previous = &waiter;
+    ends_.next = &waiter;
+  }
+
+  // REQUIRES: not empty.
+  Waiter& pop_front() {
+    Waiter& waiter = *ends_.next;
+    unlink(waiter);
+    // The caller runs `waiter` now; by the time it comes back for the next, its memory is here.
+    __builtin_prefetch(ends_.next);
+    return waiter;
+  }
+
+  // Of whichever list it stands in.
+  static void unlink(Waiter& waiter) {
+    waiter.previous->next = waiter.next;
+    waiter.next->previous = waiter.previous;
+    waiter.previous = nullptr;
+  }
+  // Whether it stands in a list.
+  static bool linked(const Waiter& waiter) { return waiter.previous != nullptr; }
+
+  // Moves all of `other` to the end of this list.
+  void append(WaiterList& other) {
+    if (other.empty()) return;
+    Waiter* first = other.ends_.next;
+    Waiter* last = other.ends_.previous;
+    first->previous = ends_.previous;
+    ends_.previous->next = first;
+    last->next = &ends_;
+    ends_.previous = last;
+    other.ends_ = {&other.ends_, &other.ends_};
+  }
+
+ private:
+  Waiter ends_;  // next: the first; previous: the last
+};
+
+}  // namespace keyway

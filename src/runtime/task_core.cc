@@ -1,0 +1,66 @@
+#include "keyway/detail/task_core.h"
+
+#include "base/futex.h"
+#include "keyway/detail/block_pool.h"
+
+namespace keyway::detail {
+
+void TaskCore::publish(TaskStatus status, TimePoint ended) noexcept {
+  place_.next = reinterpret_cast<Waiter*>(ended.time_since_epoch().count());
+  const std::uint32_t result = kDone | static_cast<std::uint32_t>(status) << kStatusShift;
+  std::uint32_t state = state_.load(std::memory_order_relaxed);
+  // One step does both, as long as nobody waits: the task is done, and the runner lets go.
+  // acq_rel: the result is released to done(); who frees it has acquired what the other wrote.
+  while ((state & (kSleepers | kContinuation)) == 0) {
+    if (state_.compare_exchange_weak(state, (state | result) - 1, std::memory_order_acq_rel,
+                                     std::memory_order_relaxed)) {
+      if ((state & kReferences) == 1) free(state | result);
+      return;
+    }
+  }
+  // Somebody waits: hold on until all are told.
+  state = state_.fetch_or(result, std::memory_order_acq_rel);
+  if ((state & kSleepers) != 0) futex_wake_all(state_);
+  if ((state & kContinuation) != 0) continuation_->task_done();
+  release();
+}
+
+bool TaskCore::set_continuation(Continuation& continuation) noexcept {
+  continuation_ = &continuation;
+  // acq_rel: publish() sees continuation_; the caller sees the result.
+  return (state_.fetch_or(kContinuation, std::memory_order_acq_rel) & kDone) == 0;
+}
+
+bool TaskCore::sleep_until_done(const TimePoint* deadline, const std::stop_token& stop) {
+  // Changes the word that the sleeper sleeps on, so that a stop is never slept through.
+  const std::stop_callback kick(stop, [this] {
+    state_.fetch_add(kKick, std::memory_order_relaxed);
+    futex_wake_all(state_);
+  });
+  const Deadline until = deadline != nullptr ? Deadline(*deadline) : std::nullopt;
+  while (true) {
+    const std::uint32_t state = state_.fetch_or(kSleepers, std::memory_order_acq_rel) | kSleepers;
+    if ((state & kDone) != 0) return true;
+    if (stop.stop_requested()) return false;
+    if (!futex_wait(state_, state, until)) return done();
+  }
+}
+
+void TaskCore::release() noexcept {
+  // acq_rel: see publish().
+  const std::uint32_t state = state_.fetch_sub(1, std::memory_order_acq_rel);
+  if ((state & kReferences) == 1) free(state);
+}
+
+void TaskCore::free(std::uint32_t state) noexcept {
+  const std::size_t size_bytes = operations_->size_bytes + key_size_ + id_size_;
+  operations_->destroy(*this, static_cast<TaskStatus>((state >> kStatusShift) & 3));
+  deallocate_block(this, size_bytes);
+}
+
+std::string name_of(const TaskCore& task) {
+  return "task \"" + std::string(task.task_id()) + "\" of group \"" +
+         std::string(task.group_key()) + "\"";
+}
+
+}  // namespace keyway::detail

@@ -1,0 +1,19 @@
+#include "keyway/task_status.h"
+
+namespace keyway {
+
+const char* to_string(TaskStatus status) {
+  switch (status) {
+    case TaskStatus::kSuccess:
+      return "success";
+    case TaskStatus::kFailed:
+      return "failed";
+    case TaskStatus::kCancelled:
+      return "cancelled";
+    case TaskStatus::kRejected:
+      return "rejected";
+  }
+  return "unknown";
+}
+
+}  // namespace keyway

@@ -1,0 +1,452 @@
+#include "keyway/thread_pool.h"
+
+#include <algorithm>
+#include <memory>
+#include <system_error>
+#include <vector>
+
+#include <sched.h>
+
+#include "base/futex.h"
+#include "base/mutex.h"
+#include "base/spin_lock.h"
+#include "keyway/detail/block_pool.h"
+#include "keyway/detail/check.h"
+#include "lanes/ready_queue.h"
+#include "runtime/idle_protocol.h"
+#include "runtime/service_thread.h"
+#include "runtime/worker.h"
+
+namespace keyway {
+namespace {
+
+// A worker that finds nothing looks on for about 30 us before it sleeps: waking it costs the one
+// who posts 13 us and the task 40. Now and then it lets others have the core.
+constexpr int kSearchRounds = 60;
+constexpr int kRelaxPerRound = 24;
+constexpr int kRoundsBeforeYield = 20;
+constexpr int kYieldsOnOneCore = 8;
+
+constexpr unsigned kWakeAtOnce = 4;
+constexpr int kQuietTicksBeforeSleep = 16;
+constexpr auto kIdleBeforeTrim = std::chrono::milliseconds(50);
+
+unsigned usable_cores() {
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof set, &set) == 0) {
+    return std::max(1U, static_cast<unsigned>(CPU_COUNT(&set)));
+  }
+  return std::max(1U, std::thread::hardware_concurrency());
+}
+
+}  // namespace
+
+class ThreadPool::Impl {
+ public:
+  explicit Impl(ThreadPoolOptions options);
+  ~Impl();
+
+  void post(Runnable& runnable) {
+    ready_.push(runnable);
+    wake_if_needed();
+  }
+  void add_timer(Timer& timer, TimePoint deadline) { service_.add_timer(timer, deadline); }
+  bool cancel_timer(Timer& timer) { return service_.cancel_timer(timer); }
+  void wait_for_turns_in_progress() KEYWAY_EXCLUDES(workers_mutex_);
+  void begin_blocking();
+  void end_blocking();
+  ThreadPoolStats stats() const KEYWAY_EXCLUDES(workers_mutex_);
+
+ private:
+  enum class Woken { kToSearch, kToLook, kToEnd };
+
+  // What a worker does.
+  void run(Worker& me);
+  static void run_one(Runnable& item, Turn& turn, Worker& me);
+  bool search() const;
+  Woken park(Worker& me, bool searching) KEYWAY_EXCLUDES(park_mutex_);
+  Woken park_surplus(Worker& me) KEYWAY_EXCLUDES(park_mutex_);
+  Woken sleep(Worker& me) KEYWAY_EXCLUDES(park_mutex_);
+  bool leave_parked(Worker& me) KEYWAY_EXCLUDES(park_mutex_);
+  bool end_if_surplus(Worker& me) KEYWAY_EXCLUDES(park_mutex_);
+  void enlist_parked(Worker& me) KEYWAY_REQUIRES(park_mutex_);
+  void delist_parked(Worker& me) KEYWAY_REQUIRES(park_mutex_);
+
+  // Who decides how many work.
+  void wake_if_needed();
+  void wake(unsigned how_many, bool unless_searching) KEYWAY_EXCLUDES(park_mutex_);
+  bool spawn() KEYWAY_EXCLUDES(workers_mutex_);
+  bool tick();
+  unsigned count_blocked() KEYWAY_EXCLUDES(workers_mutex_);
+  void join_ended() KEYWAY_REQUIRES(workers_mutex_);
+
+  // Constant after construction.
+  const unsigned cores_;
+  const unsigned base_threads_;
+  const unsigned max_threads_;
+  const Duration idle_timeout_;
+
+  // Have their own synchronization.
+  ReadyQueue ready_;
+  alignas(64) IdleProtocol idle_;
+  std::atomic<unsigned> target_;  // how many may be active: a hint, so relaxed throughout
+  std::atomic<bool> stopping_{false};
+  int quiet_ticks_ = 0;  // the service thread's
+
+  mutable Mutex workers_mutex_;
+  std::vector<std::unique_ptr<Worker>> workers_ KEYWAY_GUARDED_BY(workers_mutex_);
+  unsigned peak_threads_ KEYWAY_GUARDED_BY(workers_mutex_) = 0;
+  std::uint64_t past_turns_ KEYWAY_GUARDED_BY(workers_mutex_) = 0;
+  std::uint64_t past_parks_ KEYWAY_GUARDED_BY(workers_mutex_) = 0;
+
+  Mutex park_mutex_;
+  Worker* last_parked_ KEYWAY_GUARDED_BY(park_mutex_) = nullptr;
+
+  ServiceThread service_;
+};
+
+namespace {
+
+struct ThisThread {
+  const void* pool = nullptr;
+  Worker* worker = nullptr;
+};
+constinit thread_local ThisThread this_thread;
+
+}  // namespace
+
+ThreadPool::Impl::Impl(ThreadPoolOptions options)
+    : cores_(usable_cores()),
+      base_threads_(options.threads > 0 ? options.threads : cores_),
+      max_threads_(std::max(base_threads_, options.max_threads)),
+      idle_timeout_(options.idle_timeout),
+      target_(base_threads_),
+      service_([this] { return tick(); }, [this] { return !ready_.empty(); }) {
+  for (unsigned i = 0; i < base_threads_; ++i) {
+    KEYWAY_CHECK(spawn() || i > 0, "the system gives no thread at all");
+  }
+}
+
+ThreadPool::Impl::~Impl() {
+  KEYWAY_CHECK(this_thread.pool != this, "a thread pool cannot be destroyed by its own thread");
+  stopping_.store(true, std::memory_order_seq_cst);
+  while (true) {
+    wake(max_threads_, /*unless_searching=*/false);
+    {
+      MutexLock lock(workers_mutex_);
+      join_ended();
+      if (workers_.empty()) return;
+    }
+    std::this_thread::yield();
+  }
+}
+
+// ---- what a worker does
+
+void ThreadPool::Impl::run(Worker& me) {
+  this_thread = {.pool = this, .worker = &me};
+  Turn turn;
+  bool searching = true;  // as IdleProtocol::thread_started() has it
+  while (true) {
+    Woken woken = Woken::kToLook;
+    const ReadyQueue::Popped popped = ready_.pop();
+    if (popped.item != nullptr) {
+      const bool last_searcher = searching && idle_.stop_searching();
+      searching = false;
+      if (popped.brought_more || (last_searcher && !ready_.empty())) wake_if_needed();
+      run_one(*popped.item, turn, me);
+      // relaxed: a hint. More are active than should be when those who were blocked go on.
+      if (!idle_.park_surplus(target_.load(std::memory_order_relaxed))) continue;
+      woken = park_surplus(me);
+    } else {
+      if (!searching) searching = idle_.start_searching();
+      if (searching && search()) continue;
+      woken = park(me, searching);
+    }
+    if (woken == Woken::kToEnd) break;
+    searching = woken == Woken::kToSearch;
+    turn.now = {};
+  }
+}
+
+void ThreadPool::Impl::run_one(Runnable& item, Turn& turn, Worker& me) {
+  // The worker alone writes turn_edges; release pairs with wait_for_turns_in_progress().
+  const std::uint64_t edge = me.turn_edges.load(std::memory_order_relaxed);
+  me.turn_edges.store(edge + 1, std::memory_order_relaxed);
+  item.run(turn);
+  me.turn_edges.store(edge + 2, std::memory_order_release);
+}
+
+bool ThreadPool::Impl::search() const {
+  if (cores_ == 1) {
+    for (int i = 0; i < kYieldsOnOneCore; ++i) {
+      if (!ready_.empty()) return true;
+      std::this_thread::yield();
+    }
+    return false;
+  }
+  for (int round = 0; round < kSearchRounds; ++round) {
+    if (!ready_.empty()) return true;
+    // relaxed: a hint, looked at again in park().
+    if (stopping_.load(std::memory_order_relaxed)) return false;
+    for (int i = 0; i < kRelaxPerRound; ++i) cpu_relax();
+    if (round % kRoundsBeforeYield == kRoundsBeforeYield - 1) std::this_thread::yield();
+  }
+  return false;
+}
+
+ThreadPool::Impl::Woken ThreadPool::Impl::park(Worker& me, bool searching) {
+  {
+    MutexLock lock(park_mutex_);
+    enlist_parked(me);
+    idle_.park(searching);
+  }
+  // The last look, after it was said that this worker sleeps: see IdleProtocol.
+  const bool stopping = stopping_.load(std::memory_order_seq_cst);
+  if ((stopping || !ready_.empty()) && leave_parked(me)) {
+    if (!stopping || !ready_.empty()) return Woken::kToLook;
+    idle_.thread_ended();
+    return Woken::kToEnd;
+  }
+  return sleep(me);
+}
+
+// It counts as parked already. Others are active, so it need not look again.
+ThreadPool::Impl::Woken ThreadPool::Impl::park_surplus(Worker& me) {
+  {
+    MutexLock lock(park_mutex_);
+    enlist_parked(me);
+  }
+  if (stopping_.load(std::memory_order_seq_cst) && leave_parked(me)) return Woken::kToLook;
+  return sleep(me);
+}
+
+ThreadPool::Impl::Woken ThreadPool::Impl::sleep(Worker& me) {
+  me.parks.fetch_add(1, std::memory_order_relaxed);
+  const auto slept_until = [&me](Deadline deadline) {
+    // acquire: pairs with wake().
+    while (me.wake_token.load(std::memory_order_acquire) == 0) {
+      if (!futex_wait(me.wake_token, 0, deadline)) return false;
+    }
+    me.wake_token.store(0, std::memory_order_relaxed);
+    return true;
+  };
+  const TimePoint began = std::chrono::steady_clock::now();
+  if (slept_until(began + kIdleBeforeTrim)) return Woken::kToSearch;
+  detail::trim_blocks();
+  if (slept_until(began + idle_timeout_)) return Woken::kToSearch;
+  if (end_if_surplus(me)) return Woken::kToEnd;
+  slept_until(std::nullopt);
+  return Woken::kToSearch;
+}
+
+bool ThreadPool::Impl::leave_parked(Worker& me) {
+  MutexLock lock(park_mutex_);
+  if (!me.in_parked_list) return false;  // somebody wakes this worker just now
+  delist_parked(me);
+  idle_.unpark_self();
+  return true;
+}
+
+bool ThreadPool::Impl::end_if_surplus(Worker& me) {
+  MutexLock lock(park_mutex_);
+  if (!me.in_parked_list || idle_.counts().threads <= base_threads_) return false;
+  delist_parked(me);
+  idle_.unpark_self();
+  idle_.thread_ended();
+  return true;
+}
+
+void ThreadPool::Impl::enlist_parked(Worker& me) {
+  me.in_parked_list = true;
+  me.previous_parked = last_parked_;
+  me.next_parked = nullptr;
+  if (last_parked_ != nullptr) last_parked_->next_parked = &me;
+  last_parked_ = &me;
+}
+
+void ThreadPool::Impl::delist_parked(Worker& me) {
+  me.in_parked_list = false;
+  if (me.previous_parked != nullptr) me.previous_parked->next_parked = me.next_parked;
+  if (me.next_parked != nullptr) me.next_parked->previous_parked = me.previous_parked;
+  if (last_parked_ == &me) last_parked_ = me.previous_parked;
+}
+
+// ---- who decides how many work
+
+void ThreadPool::Impl::wake_if_needed() {
+  const IdleCounts counts = idle_.counts();
+  if (counts.searching > 0) return;
+  const unsigned target = target_.load(std::memory_order_relaxed);
+  if (counts.parked > 0 && counts.active() < target) {
+    wake(target > base_threads_ ? std::min(kWakeAtOnce, target - counts.active()) : 1,
+         /*unless_searching=*/true);
+  }
+  // Everybody works, or more than one per core do: see to it that somebody watches them.
+  if (counts.active() >= base_threads_) service_.want_ticks();
+}
+
+void ThreadPool::Impl::wake(unsigned how_many, bool unless_searching) {
+  Worker* woken = nullptr;
+  {
+    MutexLock lock(park_mutex_);
+    if (unless_searching && idle_.counts().searching > 0) return;
+    for (; how_many > 0 && last_parked_ != nullptr; --how_many) {
+      Worker* worker = last_parked_;  // the last to sleep has the warmest cache
+      delist_parked(*worker);
+      idle_.unpark_to_search();
+      worker->next_parked = woken;
+      woken = worker;
+    }
+  }
+  while (woken != nullptr) {
+    Worker* next = woken->next_parked;  // not to be read once it is awake
+    woken->wake_token.store(1, std::memory_order_release);
+    futex_wake_one(woken->wake_token);
+    woken = next;
+  }
+}
+
+bool ThreadPool::Impl::spawn() {
+  MutexLock lock(workers_mutex_);
+  join_ended();
+  if (workers_.size() >= max_threads_ || stopping_.load(std::memory_order_relaxed)) return false;
+  Worker& worker = *workers_.emplace_back(std::make_unique<Worker>());
+  idle_.thread_started();
+  try {
+    worker.thread = std::thread([this, &worker] {
+      BlockedProbe probe;
+      {
+        MutexLock started(workers_mutex_);
+        worker.probe = &probe;
+      }
+      run(worker);
+      MutexLock ended(workers_mutex_);
+      worker.probe = nullptr;
+      worker.ended = true;
+    });
+  } catch (const std::system_error&) {
+    // The system has no thread to give. Those that are there go on.
+    idle_.stop_searching();
+    idle_.thread_ended();
+    workers_.pop_back();
+    return false;
+  }
+  peak_threads_ = std::max(peak_threads_, static_cast<unsigned>(workers_.size()));
+  return true;
+}
+
+void ThreadPool::Impl::join_ended() {
+  const auto first_ended = std::partition(workers_.begin(), workers_.end(),
+                                          [](const auto& worker) { return !worker->ended; });
+  for (auto worker = first_ended; worker != workers_.end(); ++worker) {
+    (*worker)->thread.join();  // it has left its last critical section
+    past_turns_ += (*worker)->turn_edges.load(std::memory_order_relaxed) / 2;
+    past_parks_ += (*worker)->parks.load(std::memory_order_relaxed);
+  }
+  workers_.erase(first_ended, workers_.end());
+}
+
+// While work is ready and nobody looks for any: are the threads at work, or do they wait? One that
+// waits is made up for, so that as many as there are cores can run. If all of them wait, more of
+// the same is to be expected, and their number is doubled.
+bool ThreadPool::Impl::tick() {
+  const IdleCounts counts = idle_.counts();
+  if (ready_.empty() || counts.searching > 0) return ++quiet_ticks_ < kQuietTicksBeforeSleep;
+  quiet_ticks_ = 0;
+
+  const unsigned active = counts.active();
+  const unsigned blocked = std::min(active, count_blocked());
+  const unsigned running = active - blocked;
+  const unsigned wanted_more = running == 0 ? std::max(base_threads_, active)
+                                            : base_threads_ - std::min(base_threads_, running);
+  const unsigned target =
+      std::clamp(running > base_threads_ ? blocked + base_threads_ : active + wanted_more,
+                 base_threads_, max_threads_);
+  target_.store(target, std::memory_order_relaxed);
+  if (target <= active) return true;
+  unsigned more = target - active;
+  const unsigned parked = std::min(more, counts.parked);
+  if (parked > 0) wake(parked, /*unless_searching=*/false);
+  for (more -= parked; more > 0 && spawn(); --more) {
+  }
+  return true;
+}
+
+unsigned ThreadPool::Impl::count_blocked() {
+  MutexLock lock(workers_mutex_);
+  const TimePoint now = std::chrono::steady_clock::now();
+  unsigned blocked = 0;
+  for (const auto& worker : workers_) {
+    const bool in_turn = worker->turn_edges.load(std::memory_order_relaxed) % 2 == 1;
+    if (!in_turn || worker->probe == nullptr) continue;
+    if (worker->blocking_depth.load(std::memory_order_relaxed) > 0 || worker->probe->blocked(now)) {
+      ++blocked;
+    }
+  }
+  return blocked;
+}
+
+void ThreadPool::Impl::begin_blocking() {
+  if (this_thread.pool != this) return;
+  if (this_thread.worker->blocking_depth.fetch_add(1, std::memory_order_relaxed) > 0) return;
+  // This thread is about to wait. What it waits for may be ready and need a thread.
+  const unsigned target = target_.fetch_add(1, std::memory_order_relaxed) + 1;
+  if (ready_.empty()) return;
+  const IdleCounts counts = idle_.counts();
+  if (counts.searching > 0 || counts.active() >= target) return;
+  if (counts.parked > 0) {
+    wake(1, /*unless_searching=*/true);
+  } else {
+    spawn();
+  }
+}
+
+void ThreadPool::Impl::end_blocking() {
+  if (this_thread.pool != this) return;
+  if (this_thread.worker->blocking_depth.fetch_sub(1, std::memory_order_relaxed) > 1) return;
+  unsigned target = target_.load(std::memory_order_relaxed);
+  while (target > base_threads_ &&
+         !target_.compare_exchange_weak(target, target - 1, std::memory_order_relaxed)) {
+  }
+}
+
+// ---- what others ask
+
+void ThreadPool::Impl::wait_for_turns_in_progress() {
+  MutexLock lock(workers_mutex_);
+  for (const auto& worker : workers_) {
+    if (worker.get() == this_thread.worker) continue;
+    // acquire: pairs with run_one().
+    const std::uint64_t edge = worker->turn_edges.load(std::memory_order_acquire);
+    if (edge % 2 == 0) continue;
+    while (worker->turn_edges.load(std::memory_order_acquire) == edge) std::this_thread::yield();
+  }
+}
+
+ThreadPoolStats ThreadPool::Impl::stats() const {
+  const IdleCounts counts = idle_.counts();
+  ThreadPoolStats stats{.threads = counts.threads, .parked = counts.parked};
+  MutexLock lock(workers_mutex_);
+  stats.peak_threads = peak_threads_;
+  stats.turns = past_turns_;
+  stats.parks = past_parks_;
+  for (const auto& worker : workers_) {
+    stats.turns += worker->turn_edges.load(std::memory_order_relaxed) / 2;
+    stats.parks += worker->parks.load(std::memory_order_relaxed);
+  }
+  return stats;
+}
+
+ThreadPool::ThreadPool(ThreadPoolOptions options) : impl_(std::make_unique<Impl>(options)) {}
+ThreadPool::~ThreadPool() = default;
+ThreadPoolStats ThreadPool::stats() const { return impl_->stats(); }
+void ThreadPool::post(Runnable& runnable) { impl_->post(runnable); }
+TimePoint ThreadPool::now() const { return std::chrono::steady_clock::now(); }
+void ThreadPool::add_timer(Timer& timer, TimePoint deadline) { impl_->add_timer(timer, deadline); }
+bool ThreadPool::cancel_timer(Timer& timer) { return impl_->cancel_timer(timer); }
+void ThreadPool::wait_for_turns_in_progress() { impl_->wait_for_turns_in_progress(); }
+void ThreadPool::begin_blocking() { impl_->begin_blocking(); }
+void ThreadPool::end_blocking() { impl_->end_blocking(); }
+
+}  // namespace keyway

@@ -1,0 +1,41 @@
+// Timers by deadline: a heap without a thread of its own.
+//
+// Thread safety: every method from any thread, but fire_due() from one at a time.
+#pragma once
+
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "base/mutex.h"
+#include "keyway/scheduler.h"
+
+namespace keyway {
+
+class TimerQueue {
+ public:
+  // True if it is now the earliest: whoever waits for the next deadline must look again.
+  bool add(Timer& timer, TimePoint deadline) KEYWAY_EXCLUDES(mutex_);
+
+  // As Scheduler::cancel_timer.
+  bool cancel(Timer& timer) KEYWAY_EXCLUDES(mutex_);
+
+  // Fires the timers whose deadline is not after `now`, earliest first, each without the lock.
+  void fire_due(TimePoint now) KEYWAY_EXCLUDES(mutex_);
+
+  std::optional<TimePoint> next_deadline() const KEYWAY_EXCLUDES(mutex_);
+
+ private:
+  void place(Timer& timer, std::size_t index) KEYWAY_REQUIRES(mutex_);
+  void sift_up(std::size_t index) KEYWAY_REQUIRES(mutex_);
+  void sift_down(std::size_t index) KEYWAY_REQUIRES(mutex_);
+  void remove(std::size_t index) KEYWAY_REQUIRES(mutex_);
+
+  mutable Mutex mutex_;
+  CondVar fired_;
+  std::vector<Timer*> heap_ KEYWAY_GUARDED_BY(mutex_);
+  const Timer* firing_ KEYWAY_GUARDED_BY(mutex_) = nullptr;
+  std::thread::id firing_thread_ KEYWAY_GUARDED_BY(mutex_);
+};
+
+}  // namespace keyway

@@ -1,0 +1,32 @@
+// One thread of a pool, as others see it.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <thread>
+
+#include "runtime/blocked_probe.h"
+
+namespace keyway {
+
+struct alignas(64) Worker {
+  // Written by the worker alone, read by others. Odd while a turn is in progress.
+  std::atomic<std::uint64_t> turn_edges{0};
+  std::atomic<std::uint64_t> parks{0};
+  std::atomic<std::uint32_t> blocking_depth{0};  // begin_blocking() without end_blocking()
+
+  // Where a parked worker sleeps: 1 wakes it.
+  alignas(64) std::atomic<std::uint32_t> wake_token{0};
+
+  // Under the pool's park mutex.
+  Worker* next_parked = nullptr;
+  Worker* previous_parked = nullptr;
+  bool in_parked_list = false;
+
+  // Under the pool's workers mutex.
+  BlockedProbe* probe = nullptr;  // lives on the worker's stack; null before and after
+  bool ended = false;
+  std::thread thread;
+};
+
+}  // namespace keyway

@@ -1,0 +1,90 @@
+#include "keyway/testing/sim_scheduler.h"
+
+#include <algorithm>
+#include <deque>
+#include <optional>
+#include <random>
+
+#include "runtime/timer_queue.h"
+
+namespace keyway::testing {
+
+class SimScheduler::Impl {
+ public:
+  explicit Impl(std::optional<std::uint64_t> seed) : shuffles_(seed.has_value()) {
+    random_.seed(seed.value_or(0));
+  }
+
+  void post(Runnable& runnable) { ready_.push_back(&runnable); }
+
+  bool run_ready_item() {
+    if (ready_.empty()) return false;
+    const std::size_t index = shuffles_ ? random_below(ready_.size()) : 0;
+    Runnable* item = ready_[index];
+    ready_.erase(ready_.begin() + static_cast<std::ptrdiff_t>(index));
+    Turn turn;
+    item->run(turn);
+    return true;
+  }
+
+  bool fire_next_timer() {
+    const std::optional<TimePoint> next = timers_.next_deadline();
+    if (!next) return false;
+    now_ = std::max(now_, *next);
+    timers_.fire_due(now_);
+    return true;
+  }
+
+  void advance(Duration duration) {
+    const TimePoint until = now_ + duration;
+    while (true) {
+      while (run_ready_item()) {
+      }
+      const std::optional<TimePoint> next = timers_.next_deadline();
+      if (!next || *next > until) break;
+      fire_next_timer();
+    }
+    now_ = until;
+  }
+
+  std::uint64_t random_below(std::uint64_t bound) {
+    return std::uniform_int_distribution<std::uint64_t>(0, bound - 1)(random_);
+  }
+
+  const bool shuffles_;
+  std::mt19937_64 random_;
+  // Not the epoch: a time of zero means "not known" elsewhere.
+  TimePoint now_{std::chrono::hours(1)};
+  std::deque<Runnable*> ready_;
+  TimerQueue timers_;
+};
+
+SimScheduler::SimScheduler() : impl_(std::make_unique<Impl>(std::nullopt)) {}
+SimScheduler::SimScheduler(std::uint64_t seed) : impl_(std::make_unique<Impl>(seed)) {}
+SimScheduler::~SimScheduler() = default;
+
+bool SimScheduler::run_one() { return impl_->run_ready_item() || impl_->fire_next_timer(); }
+
+std::size_t SimScheduler::run_until_idle() {
+  std::size_t steps = 0;
+  while (run_one()) ++steps;
+  return steps;
+}
+
+std::size_t SimScheduler::run_ready() {
+  std::size_t steps = 0;
+  while (impl_->run_ready_item()) ++steps;
+  return steps;
+}
+
+void SimScheduler::advance(Duration duration) { impl_->advance(duration); }
+std::size_t SimScheduler::ready_count() const { return impl_->ready_.size(); }
+std::uint64_t SimScheduler::random_below(std::uint64_t bound) { return impl_->random_below(bound); }
+void SimScheduler::post(Runnable& runnable) { impl_->post(runnable); }
+TimePoint SimScheduler::now() const { return impl_->now_; }
+void SimScheduler::add_timer(Timer& timer, TimePoint deadline) {
+  impl_->timers_.add(timer, deadline);
+}
+bool SimScheduler::cancel_timer(Timer& timer) { return impl_->timers_.cancel(timer); }
+
+}  // namespace keyway::testing
