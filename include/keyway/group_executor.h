@@ -48,6 +48,10 @@ namespace keyway {
 class GroupEngine;
 class GroupHandle;
 
+namespace detail {
+Error turned_away(std::string_view group_key);
+}
+
 struct GroupStats {
   std::uint64_t submitted = 0;
   std::uint64_t succeeded = 0;
@@ -80,7 +84,7 @@ class GroupExecutor {
       -> TaskHandle<detail::TaskValue<std::decay_t<F>>> {
     auto& task = make(2, group_key, task_id, std::forward<F>(callable));
     TaskHandle<detail::TaskValue<std::decay_t<F>>> handle(task);
-    static_cast<void>(enqueue(task));  // the handle knows as well
+    enqueue(task);  // whether it was turned away, the handle knows
     return handle;
   }
 
@@ -88,7 +92,8 @@ class GroupExecutor {
   // the policy lets the caller run it. What it throws is seen by the listener alone.
   template <class F>
   Result<void> post(std::string_view group_key, F&& callable) {
-    return enqueue(make(1, group_key, {}, std::forward<F>(callable)));
+    if (enqueue(make(1, group_key, {}, std::forward<F>(callable)))) return {};
+    return detail::turned_away(group_key);
   }
 
   // Submits all, waits for all, and gives the results in the order of the tasks, whatever became of
@@ -135,7 +140,7 @@ class GroupExecutor {
                                                    std::forward<F>(callable));
   }
   detail::TaskOwner& owner() const;
-  Result<void> enqueue(detail::TaskCore& task);
+  bool enqueue(detail::TaskCore& task);
 
   std::unique_ptr<GroupEngine> engine_;
   // Destroyed first: when its threads are gone, nobody uses the engine any more.
@@ -161,18 +166,19 @@ class GroupHandle {
       -> TaskHandle<detail::TaskValue<std::decay_t<F>>> {
     auto& task = executor_.make(2, key(), task_id, std::forward<F>(callable));
     TaskHandle<detail::TaskValue<std::decay_t<F>>> handle(task);
-    static_cast<void>(enqueue(task));  // the handle knows as well
+    enqueue(task);  // whether it was turned away, the handle knows
     return handle;
   }
   template <class F>
   Result<void> post(F&& callable) {
-    return enqueue(executor_.make(1, key(), {}, std::forward<F>(callable)));
+    if (enqueue(executor_.make(1, key(), {}, std::forward<F>(callable)))) return {};
+    return detail::turned_away(key());
   }
 
  private:
   friend class GroupExecutor;
   GroupHandle(GroupExecutor& executor, Lane& lane) : executor_(executor), lane_(&lane) {}
-  Result<void> enqueue(detail::TaskCore& task);
+  bool enqueue(detail::TaskCore& task);
 
   GroupExecutor& executor_;
   Lane* lane_;

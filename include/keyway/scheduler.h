@@ -5,6 +5,7 @@
 // this page alone, so the same code runs under all of them.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 
@@ -13,11 +14,15 @@ namespace keyway {
 using TimePoint = std::chrono::steady_clock::time_point;
 using Duration = std::chrono::steady_clock::duration;
 
+class TickClock;
+
 // What one run of a Runnable is told, and tells the next one on the same thread.
 struct Turn {
   // The time just now, or the epoch if nobody read the clock since the thread last waited. A
   // Runnable that reads the clock at its end leaves the reading here for its successor.
   TimePoint now{};
+  // The thread's own cheap clock; null: ask the scheduler.
+  TickClock* clock = nullptr;
 };
 
 // Something that can stand in a ready queue: a lane whose turn it is, a coroutine to resume.
@@ -35,7 +40,7 @@ class Runnable {
 
  private:
   friend class ReadyQueue;
-  Runnable* next_ready_ = nullptr;
+  std::atomic<Runnable*> next_ready_{nullptr};
 };
 
 // Something that happens at a time. fire() runs on the scheduler's service thread: it must be

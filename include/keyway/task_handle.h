@@ -166,7 +166,8 @@ class TaskHandle<T>::Awaiter final : private detail::Continuation, private detai
     coroutine_ = coroutine;
     if constexpr (std::is_base_of_v<detail::TaskPromiseBase, Promise>) {
       context_ = &coroutine.promise().context();
-      if (auto* waiter = static_cast<detail::TaskCore*>(context_->running_task)) {
+      auto* waiter = static_cast<detail::TaskCore*>(context_->running_task);
+      if (waiter != nullptr && waiter->holds_permits()) {
         wait_ = waiter->owner().begin_wait(*waiter, handle_.core());
         never_ends_ = wait_ == nullptr;
         if (never_ends_) return false;

@@ -2,7 +2,7 @@
 //
 //   thread    two magazines of up to 64 blocks per size class; no lock
 //   depot     full magazines of all threads, per size class; one lock per 64 blocks
-//   slab      128 KiB of blocks of one class, mapped when needed, unmapped when all are back
+//   slab      64 KiB of blocks of one class; its memory goes back to the system when all are back
 //
 // In a steady state blocks circulate between threads and depot; slabs are touched only while the
 // number of blocks in use grows, and by trim_blocks(), which an idle worker calls.
@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <new>
 #include <utility>
+#include <vector>
 
 #include <sys/mman.h>
 
@@ -43,12 +44,13 @@ void trim_blocks() noexcept {}
 
 namespace {
 
-constexpr std::size_t kGranule = 32;
+constexpr std::size_t kGranule = 16;
 constexpr std::size_t kClasses = kMaxBlockBytes / kGranule + 1;
-constexpr std::size_t kSlabBytes = 128 * 1024;
+constexpr std::size_t kSlabBytes = 64 * 1024;
+constexpr std::size_t kChunkBytes = 2 * 1024 * 1024;  // a huge page
+constexpr std::size_t kSlabsBeforeHugePages = 64;
 constexpr std::size_t kSlabHeaderBytes = 64;
 constexpr std::uint32_t kMagazineBlocks = 64;
-constexpr std::uint32_t kReserveMagazines = 16;  // per class, kept by trim_blocks()
 
 std::size_t class_of(std::size_t size_bytes) { return (size_bytes + kGranule - 1) / kGranule; }
 
@@ -89,29 +91,60 @@ struct Slab {
 };
 static_assert(sizeof(Slab) <= kSlabHeaderBytes);
 
-Slab* map_slab() {
-  // Twice the size, so that an aligned slab lies inside; the rest goes back at once.
-  void* mapped =
-      mmap(nullptr, 2 * kSlabBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (mapped == MAP_FAILED) throw std::bad_alloc();
-  const auto start = reinterpret_cast<std::uintptr_t>(mapped);
-  const std::uintptr_t aligned = (start + kSlabBytes - 1) & ~(kSlabBytes - 1);
-  if (aligned > start) munmap(mapped, aligned - start);
-  const std::uintptr_t end = aligned + kSlabBytes;
-  if (start + 2 * kSlabBytes > end) {
-    munmap(reinterpret_cast<void*>(end), start + 2 * kSlabBytes - end);
+// Address space for slabs, reserved in chunks and kept for ever; memory only while a slab is in use.
+class SlabSource {
+ public:
+  Slab* take() {
+    SpinGuard guard(lock_);
+    if (free_.empty()) reserve_chunk();
+    void* memory = free_.back();
+    free_.pop_back();
+    ++in_use_;
+    return new (memory) Slab{.next_partial = nullptr,
+                             .previous_partial = nullptr,
+                             .free = nullptr,
+                             .fresh = static_cast<char*>(memory) + kSlabHeaderBytes,
+                             .in_use = 0,
+                             .partial = false};
   }
-#if defined(MADV_POPULATE_WRITE)
-  // One call instead of 32 page faults. Older kernels refuse it, and nothing is lost.
-  madvise(reinterpret_cast<void*>(aligned), kSlabBytes, MADV_POPULATE_WRITE);
-#endif
-  return new (reinterpret_cast<void*>(aligned))
-      Slab{.next_partial = nullptr,
-           .previous_partial = nullptr,
-           .free = nullptr,
-           .fresh = reinterpret_cast<char*>(aligned) + kSlabHeaderBytes,
-           .in_use = 0,
-           .partial = false};
+
+  void give(Slab* slab) {
+    madvise(slab, kSlabBytes, MADV_DONTNEED);
+    SpinGuard guard(lock_);
+    free_.push_back(slab);
+    --in_use_;
+  }
+
+ private:
+  void reserve_chunk() KEYWAY_REQUIRES(lock_) {
+    // Twice the size, so that an aligned chunk lies inside; the rest goes back at once.
+    void* mapped = mmap(nullptr, 2 * kChunkBytes, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (mapped == MAP_FAILED) throw std::bad_alloc();
+    const auto start = reinterpret_cast<std::uintptr_t>(mapped);
+    const std::uintptr_t chunk = (start + kChunkBytes - 1) & ~(kChunkBytes - 1);
+    const std::uintptr_t end = chunk + kChunkBytes;
+    if (chunk > start) munmap(mapped, chunk - start);
+    munmap(reinterpret_cast<void*>(end), start + 2 * kChunkBytes - end);
+    // Who needs much gets it with one page fault instead of 512; who needs little stays small.
+    if (in_use_ >= kSlabsBeforeHugePages) {
+      madvise(reinterpret_cast<void*>(chunk), kChunkBytes, MADV_HUGEPAGE);
+    }
+    // Lowest address last, to be taken first.
+    for (std::uintptr_t slab = end; slab > chunk; slab -= kSlabBytes) {
+      free_.push_back(reinterpret_cast<void*>(slab - kSlabBytes));
+    }
+  }
+
+  SpinLock lock_;
+  std::vector<void*> free_ KEYWAY_GUARDED_BY(lock_);
+  std::size_t in_use_ KEYWAY_GUARDED_BY(lock_) = 0;
+};
+
+// Never destroyed: threads may give blocks back until the very end of the program.
+SlabSource& slabs() {
+  static SlabSource* instance = new SlabSource;
+  return *instance;
 }
 
 class alignas(64) Depot {
@@ -132,7 +165,6 @@ class alignas(64) Depot {
     if (magazine.count == kMagazineBlocks) {
       magazine.head->next_magazine = full_;
       full_ = magazine.head;
-      ++full_count_;
       return;
     }
     while (magazine.count > 0) return_to_slab(magazine.pop());
@@ -142,7 +174,7 @@ class alignas(64) Depot {
     // One magazine per critical section: others may be waiting for this lock.
     while (true) {
       SpinGuard guard(lock_);
-      if (full_count_ <= kReserveMagazines) return;
+      if (full_ == nullptr) return;
       Magazine magazine = pop_full();
       while (magazine.count > 0) return_to_slab(magazine.pop());
     }
@@ -152,12 +184,11 @@ class alignas(64) Depot {
   Magazine pop_full() KEYWAY_REQUIRES(lock_) {
     Magazine magazine{.head = full_, .count = kMagazineBlocks};
     full_ = full_->next_magazine;
-    --full_count_;
     return magazine;
   }
 
   Block* take_from_slab() KEYWAY_REQUIRES(lock_) {
-    if (partial_ == nullptr) link(map_slab());
+    if (partial_ == nullptr) link(slabs().take());
     Slab* slab = partial_;
     Block* block = slab->free;
     if (block != nullptr) {
@@ -178,7 +209,7 @@ class alignas(64) Depot {
     if (!slab->partial) link(slab);
     if (--slab->in_use > 0) return;
     unlink(slab);
-    munmap(slab, kSlabBytes);
+    slabs().give(slab);
   }
 
   void link(Slab* slab) KEYWAY_REQUIRES(lock_) {
@@ -205,7 +236,6 @@ class alignas(64) Depot {
 
   SpinLock lock_;
   Block* full_ KEYWAY_GUARDED_BY(lock_) = nullptr;
-  std::uint32_t full_count_ KEYWAY_GUARDED_BY(lock_) = 0;
   Slab* partial_ KEYWAY_GUARDED_BY(lock_) = nullptr;
 };
 
@@ -220,7 +250,7 @@ class Depots {
   std::array<Depot, kClasses> depots_;
 };
 
-// Never destroyed: threads may give blocks back until the very end of the program.
+// Never destroyed, as above.
 Depots& depots() {
   static Depots* instance = new Depots;
   return *instance;
@@ -237,7 +267,12 @@ class ThreadCache {
         shelf.loaded = depots()[size_class].take();
       }
     }
-    return shelf.loaded.pop();
+    Block* block = shelf.loaded.pop();
+    // The next one was perhaps given back on another core: fetch its lines, to write, by the time it
+    // is asked for.
+    __builtin_prefetch(shelf.loaded.head, 1);
+    __builtin_prefetch(reinterpret_cast<char*>(shelf.loaded.head) + 64, 1);
+    return block;
   }
 
   void deallocate(void* memory, std::size_t size_class) {

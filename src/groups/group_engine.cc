@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/tick_clock.h"
 #include "runtime/current_task.h"
 
 namespace keyway {
@@ -13,7 +14,7 @@ using detail::TaskCore;
 namespace {
 
 // How long a lane may keep a worker before others have their turn.
-constexpr int kTurnTasks = 8;
+constexpr int kTurnTasks = 16;
 constexpr auto kTurnTime = std::chrono::microseconds(100);
 
 LaneOutcome outcome_of(TaskStatus status) {
@@ -39,6 +40,9 @@ GroupStats stats_of(const LaneCounts& counts) {
   };
 }
 
+// Who comes back for a permit belongs to a task that has begun: it goes on.
+bool stays_when_drained(Waiter& waiter) { return TaskCore::of(waiter).operations().is_return; }
+
 Error shutdown_error(const TaskCore& task) {
   return {ErrorCode::kShutdown, name_of(task) +
                                     " was not taken: the executor is shut down; submit before "
@@ -56,6 +60,7 @@ RejectedError rejected_error(const TaskCore& task) {
 GroupEngine::GroupEngine(GroupPolicy policy, Scheduler& scheduler)
     : policy_(std::move(policy)), scheduler_(scheduler), table_(*this) {
   if (const Result<void> valid = policy_.validate(); !valid) throw Exception(valid.error());
+  if (policy_.groups.empty() && !policy_.resolver) uniform_limits_ = resolve({});
   if (policy_.global_max_in_flight == kUnlimited) return;
   const auto limit = static_cast<std::uint32_t>(policy_.global_max_in_flight);
   gate_ = std::make_unique<GlobalGate>(limit);
@@ -87,13 +92,13 @@ LaneLimits GroupEngine::resolve(std::string_view key) const {
   };
 }
 
-Result<void> GroupEngine::enqueue(TaskCore& task, Lane* lane) {
+bool GroupEngine::enqueue(TaskCore& task, Lane* lane) {
   tell_listener([&](auto& listener) { listener.on_submitted(task.group_key(), task.task_id()); });
   const LaneTable::Entry entry = admission_ ? enter_counted(task) : enter(task, lane);
   if (entry.needs_turn != nullptr) scheduler_.post(*entry.needs_turn);
   switch (entry.entered) {
     case LaneTable::Entered::kIn:
-      return {};
+      return true;
     case LaneTable::Entered::kFull:
       return reject(task);
     default:
@@ -110,7 +115,8 @@ LaneTable::Entry GroupEngine::enter(TaskCore& task, Lane* lane) {
   }
   const std::string_view key = task.group_key();
   const std::size_t hash = LaneTable::hash(key);
-  LaneTable::Entry entry = table_.enter(key, hash, task.waiter(), nullptr);
+  LaneTable::Entry entry = table_.enter(key, hash, task.waiter(),
+                                        uniform_limits_ ? &*uniform_limits_ : nullptr);
   if (entry.entered == LaneTable::Entered::kNeedsLimits) {
     const LaneLimits limits = resolve(key);  // user code: under no lock
     entry = table_.enter(key, hash, task.waiter(), &limits);
@@ -150,7 +156,7 @@ void GroupEngine::give_up_place(TaskCore& task) {
   task.set_has_place(false);
 }
 
-Result<void> GroupEngine::reject(TaskCore& task) {
+bool GroupEngine::reject(TaskCore& task) {
   RejectionPolicy what = policy_.rejection;
   std::exception_ptr error;
   if (policy_.rejection_handler) {
@@ -163,12 +169,13 @@ Result<void> GroupEngine::reject(TaskCore& task) {
   }
   if (what == RejectionPolicy::kCallerRuns) {
     run_by_caller(task);
-    return {};
+    return true;
   }
-  const RejectedError reason = rejected_error(task);
-  if (what == RejectionPolicy::kAbort && error == nullptr) error = std::make_exception_ptr(reason);
+  if (what == RejectionPolicy::kAbort && error == nullptr) {
+    error = std::make_exception_ptr(rejected_error(task));
+  }
   end_unrun(task, TaskStatus::kRejected, error);
-  return reason.error();
+  return false;
 }
 
 void GroupEngine::run_by_caller(TaskCore& task) {
@@ -189,6 +196,10 @@ void GroupEngine::end_of_callers(TaskCore& task, TaskStatus status) {
 
 // ---- while a task runs, and its end
 
+TimePoint GroupEngine::read_clock(const Turn& turn) const {
+  return turn.clock != nullptr ? turn.clock->now() : scheduler_.now();
+}
+
 void GroupEngine::run_turn(Lane& lane, Turn& turn) {
   if (gate_ && !gate_->enter(lane)) return;
   const std::size_t hash = lane.hash();
@@ -198,7 +209,7 @@ void GroupEngine::run_turn(Lane& lane, Turn& turn) {
     give_up_lane(&lane, hash, taken);
     return;
   }
-  if (turn.now == TimePoint{}) turn.now = scheduler_.now();
+  if (turn.now == TimePoint{}) turn.now = read_clock(turn);
   const TimePoint began = turn.now;
   for (int left = kTurnTasks - 1; taken.waiter != nullptr; --left) {
     TaskCore& task = TaskCore::of(*taken.waiter);
@@ -208,11 +219,11 @@ void GroupEngine::run_turn(Lane& lane, Turn& turn) {
       turn.now = {};
       return;  // suspended: it keeps its permits
     }
-    turn.now = scheduler_.now();
+    turn.now = read_clock(turn);
     const TimePoint ended = turn.now;
     taken = leave_lane(task, status, goes_on(left, began, ended));
     complete(task, status, ended);
-    if (policy_.listener) turn.now = scheduler_.now();
+    if (policy_.listener) turn.now = read_clock(turn);
   }
 }
 
@@ -257,8 +268,7 @@ LaneTake GroupEngine::leave_lane(TaskCore& task, TaskStatus status, bool go_on) 
 void GroupEngine::give_up_lane(const Lane* lane, std::size_t hash, const LaneTake& left) {
   leave_gate();
   if (left.idle) table_.seen_idle(lane, hash);
-  if (closing_.load(std::memory_order_seq_cst)) [[unlikely]]
-    somebody_left();
+  somebody_left();
 }
 
 void GroupEngine::leave_gate() {
@@ -328,7 +338,7 @@ Lane& GroupEngine::pin(std::string_view key) {
 
 void GroupEngine::shutdown_group(std::string_view key) {
   if (Lane* lane = table_.pin_existing(key, LaneTable::hash(key))) {
-    reject_chain(change(*lane, [&] { return lane->drain(); }));
+    reject_chain(change(*lane, [&] { return lane->drain(stays_when_drained); }));
     stoppable_.request_stop([&](const TaskCore& task) { return task.group_key() == key; });
     table_.unpin(*lane);
   }
@@ -346,7 +356,7 @@ void GroupEngine::evict_group(std::string_view key) {
 void GroupEngine::shutdown() {
   table_.close();
   for (Lane* lane : table_.pin_all()) {
-    reject_chain(change(*lane, [&] { return lane->drain(); }));
+    reject_chain(change(*lane, [&] { return lane->drain(stays_when_drained); }));
     table_.unpin(*lane);
   }
   stoppable_.request_stop([](const TaskCore&) { return true; });
@@ -355,10 +365,6 @@ void GroupEngine::shutdown() {
 void GroupEngine::reject_chain(Waiter* first) {
   while (first != nullptr) {
     TaskCore& task = TaskCore::of(*std::exchange(first, first->next));
-    if (task.operations().is_return) {
-      come_back(task);  // its task has begun, and goes on
-      continue;
-    }
     end_unrun(task, TaskStatus::kRejected, nullptr);
   }
 }
@@ -378,21 +384,25 @@ void GroupEngine::close() {
 }
 
 bool GroupEngine::wait_until_quiet(std::optional<TimePoint> deadline) {
-  closing_.store(true, std::memory_order_seq_cst);
   scheduler_.begin_blocking();
-  bool is_quiet = true;
-  while (!quiet()) {
-    if (deadline && scheduler_.now() >= *deadline) {
-      is_quiet = false;
+  bool is_quiet = false;
+  while (true) {
+    const std::uint64_t hints = quiet_hints();
+    waiting_for_quiet_.store(true, std::memory_order_seq_cst);
+    is_quiet = quiet();
+    if (is_quiet || (deadline && scheduler_.now() >= *deadline)) break;
+    if (scheduler_.run_one()) continue;
+    if (scheduler_.has_no_threads()) {
+      KEYWAY_CHECK(deadline, "tasks are left, but the simulation has nothing more to run");
       break;
     }
-    if (scheduler_.run_one()) continue;
     MutexLock lock(quiet_mutex_);
-    if (quiet()) break;
-    if (deadline) {
-      quiet_changed_.wait_until(quiet_mutex_, *deadline);
-    } else {
-      quiet_changed_.wait(quiet_mutex_);
+    while (quiet_hints_ == hints && !(deadline && scheduler_.now() >= *deadline)) {
+      if (deadline) {
+        quiet_changed_.wait_until(quiet_mutex_, *deadline);
+      } else {
+        quiet_changed_.wait(quiet_mutex_);
+      }
     }
   }
   scheduler_.end_blocking();
@@ -402,15 +412,17 @@ bool GroupEngine::wait_until_quiet(std::optional<TimePoint> deadline) {
 }
 
 bool GroupEngine::quiet() {
-  if (outside_.load(std::memory_order_seq_cst) > 0) return false;
-  bool all_idle = true;
-  table_.for_each([&](Lane& lane) { all_idle = all_idle && lane.idle(); });
-  return all_idle;
+  return outside_.load(std::memory_order_seq_cst) == 0 &&
+         table_.all_of([](Lane& lane) { return lane.idle(); });
 }
 
+// Called after each step that may leave the engine quiet. Whoever waits for that says so before it
+// looks, and whoever leaves looks for it afterwards: one of them sees the other.
 void GroupEngine::somebody_left() {
-  if (!closing_.load(std::memory_order_seq_cst)) return;
+  if (!waiting_for_quiet_.load(std::memory_order_seq_cst)) [[likely]] return;
+  waiting_for_quiet_.store(false, std::memory_order_seq_cst);
   MutexLock lock(quiet_mutex_);
+  ++quiet_hints_;
   quiet_changed_.notify_all();
 }
 

@@ -35,8 +35,9 @@ class GroupEngine final : public LaneOwner, public detail::TaskOwner {
   GroupEngine(GroupPolicy policy, Scheduler& scheduler);
   ~GroupEngine();
 
-  // `lane`: pinned, or null to find it by the task's key. Throws Exception (kShutdown) when closed.
-  Result<void> enqueue(detail::TaskCore& task, Lane* lane);
+  // `lane`: pinned, or null to find it by the task's key. False if the task was turned away.
+  // Throws Exception (kShutdown) when closed.
+  bool enqueue(detail::TaskCore& task, Lane* lane);
 
   Lane& pin(std::string_view key);
   void unpin(Lane& lane) { table_.unpin(lane); }
@@ -69,7 +70,8 @@ class GroupEngine final : public LaneOwner, public detail::TaskOwner {
   LaneLimits resolve(std::string_view key) const;
   LaneTable::Entry enter(detail::TaskCore& task, Lane* lane);
   LaneTable::Entry enter_counted(detail::TaskCore& task);
-  Result<void> reject(detail::TaskCore& task);
+  bool reject(detail::TaskCore& task);
+  TimePoint read_clock(const Turn& turn) const;
   void run_by_caller(detail::TaskCore& task);
   void give_up_place(detail::TaskCore& task);
 
@@ -97,7 +99,11 @@ class GroupEngine final : public LaneOwner, public detail::TaskOwner {
   // Waiting for the end of all.
   bool wait_until_quiet(std::optional<TimePoint> deadline) KEYWAY_EXCLUDES(quiet_mutex_);
   bool quiet();
-  void somebody_left();
+  void somebody_left() KEYWAY_EXCLUDES(quiet_mutex_);
+  std::uint64_t quiet_hints() KEYWAY_EXCLUDES(quiet_mutex_) {
+    MutexLock lock(quiet_mutex_);
+    return quiet_hints_;
+  }
 
   template <class Call>
   void tell_listener(Call call) const noexcept;
@@ -105,18 +111,20 @@ class GroupEngine final : public LaneOwner, public detail::TaskOwner {
   // Constant after construction.
   const GroupPolicy policy_;
   Scheduler& scheduler_;
+  std::optional<LaneLimits> uniform_limits_;  // of a policy that has the same for every key
 
   // Have their own synchronization.
   LaneTable table_;
   std::unique_ptr<GlobalGate> gate_;      // null: no global limit
   std::unique_ptr<Admission> admission_;  // null: no global queue threshold
   StopRegistry stoppable_;
-  std::atomic<bool> closing_{false};
   std::atomic<std::uint64_t> outside_{0};   // tasks that run under no permit, or gave theirs back
   std::atomic<std::uint64_t> rejected_{0};  // at the global threshold
   std::atomic<std::uint64_t> caller_ran_[4]{};  // by TaskStatus
 
+  std::atomic<bool> waiting_for_quiet_{false};
   Mutex quiet_mutex_;
+  std::uint64_t quiet_hints_ KEYWAY_GUARDED_BY(quiet_mutex_) = 0;
   CondVar quiet_changed_;
 };
 

@@ -4,6 +4,13 @@
 
 namespace keyway {
 
+Error detail::turned_away(std::string_view group_key) {
+  return {ErrorCode::kRejected,
+          "a task of group \"" + std::string(group_key) +
+              "\" was rejected: its queue is full; post it again later, or raise the queue threshold",
+          /*retryable=*/true};
+}
+
 GroupExecutor::GroupExecutor(GroupPolicy policy, ThreadPoolOptions threads)
     : GroupExecutor(std::move(policy), std::make_unique<ThreadPool>(threads)) {}
 
@@ -18,7 +25,7 @@ GroupExecutor::~GroupExecutor() { engine_->close(); }
 
 detail::TaskOwner& GroupExecutor::owner() const { return *engine_; }
 
-Result<void> GroupExecutor::enqueue(detail::TaskCore& task) {
+bool GroupExecutor::enqueue(detail::TaskCore& task) {
   return engine_->enqueue(task, nullptr);
 }
 
@@ -52,7 +59,7 @@ GroupHandle::~GroupHandle() {
 
 std::string_view GroupHandle::key() const { return lane_->key(); }
 
-Result<void> GroupHandle::enqueue(detail::TaskCore& task) {
+bool GroupHandle::enqueue(detail::TaskCore& task) {
   return executor_.engine_->enqueue(task, lane_);
 }
 

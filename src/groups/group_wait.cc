@@ -42,7 +42,7 @@ TaskCore* task_on_this_thread() {
   for (const auto* scope = detail::CurrentTaskScope::innermost(); scope != nullptr;
        scope = scope->outer()) {
     auto* task = static_cast<TaskCore*>(scope->task());
-    if (task != nullptr && task->lane() != nullptr) return task;
+    if (task != nullptr && task->holds_permits()) return task;
   }
   return nullptr;
 }

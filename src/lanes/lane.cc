@@ -21,10 +21,10 @@ LaneCounts& LaneCounts::operator+=(const LaneCounts& other) {
 
 Lane::Lane(LaneOwner& owner, std::string_view key, std::size_t hash, LaneLimits limits)
     : waiting_limit_(limits.waiting),
-      limit_(limits.running),
-      owner_(owner),
+      key_size_(static_cast<std::uint32_t>(key.size())),
       hash_(hash),
-      key_size_(static_cast<std::uint32_t>(key.size())) {
+      limit_(limits.running),
+      owner_(owner) {
   char* text = short_key_;
   if (key.size() > sizeof(short_key_)) {
     text = static_cast<char*>(detail::allocate_block(key.size()));
@@ -44,7 +44,7 @@ Lane::Entered Lane::enter_bounded(Waiter& waiter) {
   const std::uint64_t inside = waiting() + running_;
   const std::uint64_t waiting_limit = waiting_limit_.load(std::memory_order_relaxed);
   if (waiting_limit != kNoLimit && inside >= limit_ + waiting_limit && !closed_) {
-    ++refused_;
+    ++rare().refused;
     return Entered::kFull;
   }
   return push(waiter);
@@ -95,23 +95,28 @@ bool Lane::withdraw(Waiter& waiter) {
   SpinGuard intake(intake_);
   if (!WaiterList::linked(waiter)) return false;
   WaiterList::unlink(waiter);
-  ++withdrawn_;
-  ++cancelled_;
+  ++rare().withdrawn;
   return true;
 }
 
-Waiter* Lane::drain() {
+Waiter* Lane::drain(bool (*stays)(Waiter&)) {
   SpinGuard dispatch(dispatch_);
   SpinGuard intake(intake_);
-  stop_up_to_.store(started_, std::memory_order_relaxed);
-  taken_in_.append(inbox_);
+  rare().stop_up_to = started_;
+  WaiterList all;
+  all.append(taken_in_);
+  all.append(inbox_);
   Waiter* first = nullptr;
   Waiter** link = &first;
-  while (!taken_in_.empty()) {
-    Waiter& waiter = taken_in_.pop_front();
+  while (!all.empty()) {
+    Waiter& waiter = all.pop_front();
+    if (stays(waiter)) {
+      taken_in_.push_back(waiter);
+      continue;
+    }
     *link = &waiter;
     link = &waiter.next;
-    ++drained_;
+    ++rare().drained;
   }
   *link = nullptr;
   return first;
@@ -124,6 +129,7 @@ Lane::GivenBack Lane::give_back_for(const Waiter& queued) {
     if (!WaiterList::linked(queued)) return {};
   }
   --running_;
+  ++rare().given_back;
   if (!stalled_ || running_ >= limit_) return {.given_back = true};
   stalled_ = false;
   return {.given_back = true, .post_turn = true};
@@ -134,24 +140,15 @@ Lane::Entered Lane::enter_in_front(Waiter& waiter) {
   SpinGuard intake(intake_);
   taken_in_.push_front(waiter);
   ++entered_;
-  ++came_back_;
+  ++rare().came_back;
   if (turn_out_) return Entered::kTurnIsOnItsWay;
   turn_out_ = true;
   return Entered::kNeedsTurn;
 }
 
 void Lane::count(LaneOutcome outcome) {
-  switch (outcome) {
-    case LaneOutcome::kSucceeded:
-      ++succeeded_;
-      break;
-    case LaneOutcome::kFailed:
-      ++failed_;
-      break;
-    case LaneOutcome::kCancelled:
-      ++cancelled_;
-      break;
-  }
+  if (outcome == LaneOutcome::kFailed) ++rare().failed;
+  if (outcome == LaneOutcome::kCancelled) ++rare().cancelled;
 }
 
 bool Lane::set_limits(LaneLimits limits) {
@@ -172,16 +169,34 @@ LaneLimits Lane::limits() const {
 LaneCounts Lane::counts() const {
   SpinGuard dispatch(dispatch_);
   SpinGuard intake(intake_);
+  return counts_locked();
+}
+
+LaneCounts Lane::counts_locked() const {
+  const Rare rare = rare_ == nullptr ? Rare{} : *rare_;
   return {
-      .entered = entered_ - came_back_,
-      .refused = refused_,
-      .drained = drained_,
-      .succeeded = succeeded_,
-      .failed = failed_,
-      .cancelled = cancelled_,
+      .entered = entered_ - rare.came_back,
+      .refused = rare.refused,
+      .drained = rare.drained,
+      .succeeded = started_ - rare.given_back - running_ - rare.failed - rare.cancelled,
+      .failed = rare.failed,
+      .cancelled = rare.cancelled + rare.withdrawn,
       .running = running_,
       .waiting = waiting(),
   };
+}
+
+bool Lane::retire(LaneCounts& sum) const {
+  SpinGuard dispatch(dispatch_);
+  SpinGuard intake(intake_);
+  if (running_ > 0 || turn_out_) return false;
+  if (rare_ == nullptr) {
+    sum.entered += entered_;
+    sum.succeeded += started_;
+  } else {
+    sum += counts_locked();
+  }
+  return true;
 }
 
 std::uint64_t Lane::could_run() const {

@@ -26,6 +26,7 @@
 #include <atomic>
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <string_view>
 
 #include "base/spin_lock.h"
@@ -107,14 +108,15 @@ class alignas(64) Lane final : public Runnable {
   // A waiter leaves, if it still stands in this lane's queue.
   bool withdraw(Waiter& waiter) KEYWAY_EXCLUDES(intake_, dispatch_);
 
-  // All waiters leave. Gives them as a chain by `next`, first in first. Those who have a permit
-  // by now are asked to stop: see stop_wanted().
-  Waiter* drain() KEYWAY_EXCLUDES(intake_, dispatch_);
+  // All waiters leave, but for those who `stay`. Gives them as a chain by `next`, first in first.
+  // Those who have a permit by now are asked to stop: see stop_wanted().
+  Waiter* drain(bool (*stays)(Waiter&) = [](Waiter&) { return false; })
+      KEYWAY_EXCLUDES(intake_, dispatch_);
 
   // Whether drain() was called after the waiter of this number got its permit.
-  bool stop_wanted(std::uint64_t number) const {
-    // relaxed: who must not miss it has met the drainer in the owner's registry.
-    return number <= stop_up_to_.load(std::memory_order_relaxed);
+  bool stop_wanted(std::uint64_t number) const KEYWAY_EXCLUDES(dispatch_) {
+    SpinGuard dispatch(dispatch_);
+    return rare_ != nullptr && number <= rare_->stop_up_to;
   }
 
   // For one who holds a permit and must wait for somebody behind it in the queue: it gives the
@@ -138,6 +140,8 @@ class alignas(64) Lane final : public Runnable {
   LaneLimits limits() const KEYWAY_EXCLUDES(intake_, dispatch_);
   LaneCounts counts() const KEYWAY_EXCLUDES(intake_, dispatch_);
   bool idle() const KEYWAY_EXCLUDES(intake_, dispatch_);
+  // If it is idle: adds up what it has counted, and says true.
+  bool retire(LaneCounts& sum) const KEYWAY_EXCLUDES(intake_, dispatch_);
   // How many would run if nothing but this lane's limit held them back.
   std::uint64_t could_run() const KEYWAY_EXCLUDES(intake_, dispatch_);
   // How many permits are out, if `queued` stands in the queue and they are all that there are;
@@ -166,18 +170,38 @@ class alignas(64) Lane final : public Runnable {
   Entered enter_bounded(Waiter& waiter) KEYWAY_EXCLUDES(intake_, dispatch_);
   bool more_than_one() KEYWAY_REQUIRES(dispatch_) KEYWAY_EXCLUDES(intake_);
   LaneTake pop() KEYWAY_REQUIRES(dispatch_);
+  LaneCounts counts_locked() const KEYWAY_REQUIRES(intake_, dispatch_);
   std::uint64_t waiting() const KEYWAY_REQUIRES(intake_, dispatch_) {
-    return entered_ - started_ - withdrawn_ - drained_;
+    const std::uint64_t left = rare_ == nullptr ? 0 : rare_->withdrawn + rare_->drained;
+    return entered_ - started_ - left;
   }
   void count(LaneOutcome outcome) KEYWAY_REQUIRES(dispatch_);
 
-  // First cache line, with Runnable's own members: those who enter.
-  mutable SpinLock intake_;
+  // What most lanes never need.
+  struct Rare {
+    std::uint64_t failed = 0;
+    std::uint64_t cancelled = 0;   // while they ran
+    std::uint64_t withdrawn = 0;   // cancelled while they waited
+    std::uint64_t drained = 0;
+    std::uint64_t refused = 0;
+    std::uint64_t given_back = 0;  // started, gave the permit back, and start once more
+    std::uint64_t came_back = 0;   // of these, entered once more
+    std::uint64_t stop_up_to = 0;
+  };
+  Rare& rare() KEYWAY_REQUIRES(dispatch_) {
+    if (rare_ == nullptr) rare_ = std::make_unique<Rare>();
+    return *rare_;
+  }
+
+  // First cache line, with Runnable's own members and the flags above: those who enter.
   bool turn_out_ KEYWAY_GUARDED_BY(intake_) = false;  // false: nobody waits
   bool closed_ KEYWAY_GUARDED_BY(intake_) = false;
+  mutable SpinLock intake_;
   std::atomic<std::uint32_t> waiting_limit_;  // written under both locks
+  const std::uint32_t key_size_;
   std::uint64_t entered_ KEYWAY_GUARDED_BY(intake_) = 0;
   WaiterList inbox_ KEYWAY_GUARDED_BY(intake_);
+  const std::size_t hash_;
 
   // Second: those who take. taken_in_ stands before inbox_.
   alignas(64) mutable SpinLock dispatch_;
@@ -186,26 +210,15 @@ class alignas(64) Lane final : public Runnable {
   std::uint32_t running_ KEYWAY_GUARDED_BY(dispatch_) = 0;
   WaiterList taken_in_ KEYWAY_GUARDED_BY(dispatch_);
   std::uint64_t started_ KEYWAY_GUARDED_BY(dispatch_) = 0;
-  std::uint64_t succeeded_ KEYWAY_GUARDED_BY(dispatch_) = 0;
-  std::uint64_t failed_ KEYWAY_GUARDED_BY(dispatch_) = 0;
-  std::uint64_t cancelled_ KEYWAY_GUARDED_BY(dispatch_) = 0;
+  std::unique_ptr<Rare> rare_ KEYWAY_GUARDED_BY(dispatch_);
+  LaneOwner& owner_;
+  Lane* next_in_bucket_ = nullptr;  // the table's, under its shard's lock
 
-  // Third: constant after construction, or the table's, under its shard's lock.
-  alignas(64) LaneOwner& owner_;
-  const std::size_t hash_;
+  // Third: the key, and what the table needs seldom.
   const char* key_;  // short_key_, or a block of its own
-  Lane* next_in_bucket_ = nullptr;
-  const std::uint32_t key_size_;
   std::uint32_t pins_ = 0;
-  char short_key_[24];
-
-  // Fourth: what seldom happens.
-  alignas(64) std::atomic<std::uint64_t> stop_up_to_{0};
-  std::uint64_t withdrawn_ KEYWAY_GUARDED_BY(dispatch_) = 0;
-  std::uint64_t drained_ KEYWAY_GUARDED_BY(dispatch_) = 0;
-  std::uint64_t refused_ KEYWAY_GUARDED_BY(dispatch_) = 0;
-  std::uint64_t came_back_ KEYWAY_GUARDED_BY(dispatch_) = 0;  // counted in entered_ once more
+  char short_key_[52];
 };
-static_assert(sizeof(Lane) == 256);
+static_assert(sizeof(Lane) == 192);
 
 }  // namespace keyway

@@ -126,7 +126,7 @@ void LaneTable::close() {
 Lane* LaneTable::find(Shard& shard, std::string_view key, std::size_t hash) {
   if (shard.bucket_count == 0) return nullptr;
   Lane* lane = shard.buckets[hash & (shard.bucket_count - 1)];
-  while (lane != nullptr && (lane->hash() != hash || lane->key() != key)) {
+  while (lane != nullptr && (lane->hash_ != hash || !detail::same_text(lane->key(), key))) {
     lane = lane->next_in_bucket_;
   }
   return lane;
@@ -155,12 +155,11 @@ void LaneTable::free_if_idle(Shard& shard, const Lane* lane, std::size_t hash) {
   Lane** link = &shard.buckets[hash & (shard.bucket_count - 1)];
   while (*link != nullptr && *link != lane) link = &(*link)->next_in_bucket_;
   Lane* found = *link;
-  if (found == nullptr || found->pins_ > 0 || !found->idle()) return;
+  if (found == nullptr || found->pins_ > 0 || !found->retire(shard.freed)) return;
 
   *link = found->next_in_bucket_;
   const std::size_t count = shard.lane_count.load(std::memory_order_relaxed) - 1;
   shard.lane_count.store(count, std::memory_order_relaxed);
-  shard.freed += found->counts();
   destroy(found);
   if (count < shard.bucket_count / 8 && shard.bucket_count > kMinBuckets) {
     resize(shard, shard.bucket_count / 2);

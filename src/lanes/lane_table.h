@@ -20,6 +20,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/hash_key.h"
 #include "base/spin_lock.h"
 #include "lanes/lane.h"
 
@@ -32,7 +33,7 @@ class LaneTable {
   LaneTable(const LaneTable&) = delete;
   LaneTable& operator=(const LaneTable&) = delete;
 
-  static std::size_t hash(std::string_view key) { return std::hash<std::string_view>{}(key); }
+  static std::size_t hash(std::string_view key) { return hash_key(key); }
 
   enum class Entered { kIn, kFull, kClosed, kNeedsLimits };
   struct Entry {
@@ -57,14 +58,24 @@ class LaneTable {
   // Calls visit(Lane&) for every lane, shard by shard.
   template <class Visit>
   void for_each(Visit visit) {
+    all_of([&](Lane& lane) {
+      visit(lane);
+      return true;
+    });
+  }
+
+  // Whether test(Lane&) holds for every lane; stops at the first for which it does not.
+  template <class Test>
+  bool all_of(Test test) {
     for (Shard& shard : shards_) {
       SpinGuard guard(shard.lock);
       for (std::size_t i = 0; i < shard.bucket_count; ++i) {
         for (Lane* lane = shard.buckets[i]; lane != nullptr; lane = lane->next_in_bucket_) {
-          visit(*lane);
+          if (!test(*lane)) return false;
         }
       }
     }
+    return true;
   }
 
   // What lanes that are gone have counted.

@@ -1,43 +1,50 @@
 #include "lanes/ready_queue.h"
 
-#include <utility>
-
 namespace keyway {
+namespace {
 
-void ReadyQueue::push(Runnable& item) {
-  Runnable* head = inbox_.load(std::memory_order_relaxed);
-  do {
-    item.next_ready_ = head;
-    // seq_cst: see guarantee (2). It also releases *item to the acquire in pop().
-  } while (!inbox_.compare_exchange_weak(head, &item, std::memory_order_seq_cst,
-                                         std::memory_order_relaxed));
+constexpr int kSpinsBeforeYield = 256;
+
+}  // namespace
+
+Runnable* ReadyQueue::pop() {
+  // relaxed: who misses a push here looks again with empty() before it sleeps.
+  if (last_.load(std::memory_order_relaxed) == &stub_) return nullptr;
+  SpinGuard guard(pop_lock_);
+  Runnable* item = first_;
+  if (item == &stub_) {
+    if (last_.load(std::memory_order_relaxed) == &stub_) return nullptr;
+    item = next_of(stub_);
+  }
+  // acquire: pairs with append().
+  Runnable* next = item->next_ready_.load(std::memory_order_acquire);
+  if (next == nullptr) {
+    // The last one. With the stub behind it, it can go; unless somebody comes in between.
+    stub_.next_ready_.store(nullptr, std::memory_order_relaxed);
+    Runnable* expected = item;
+    if (last_.compare_exchange_strong(expected, &stub_, std::memory_order_seq_cst)) {
+      first_ = &stub_;
+      return item;
+    }
+    next = next_of(*item);
+  }
+  // Both cache lines that whoever runs it will touch first.
+  __builtin_prefetch(next);
+  __builtin_prefetch(reinterpret_cast<char*>(next) + 64);
+  first_ = next;
+  return item;
 }
 
-ReadyQueue::Popped ReadyQueue::pop() {
-  // relaxed: who misses a push here looks again with empty() before it sleeps.
-  if (outbox_.load(std::memory_order_relaxed) == nullptr &&
-      inbox_.load(std::memory_order_relaxed) == nullptr) {
-    return {nullptr, false};
+// REQUIRES: somebody has appended behind `item`, or is just about to.
+Runnable* ReadyQueue::next_of(Runnable& item) {
+  for (int spins = 0;; ++spins) {
+    if (Runnable* next = item.next_ready_.load(std::memory_order_acquire)) return next;
+    if (spins < kSpinsBeforeYield) {
+      cpu_relax();
+    } else {
+      std::this_thread::yield();  // whoever appends was preempted
+    }
   }
-  SpinGuard guard(pop_lock_);
-  if (Runnable* first = outbox_.load(std::memory_order_relaxed)) {
-    __builtin_prefetch(first->next_ready_);
-    // relaxed: only the step to null matters to empty(), and who sees it late looks once more.
-    outbox_.store(first->next_ready_, std::memory_order_relaxed);
-    return {first, false};
-  }
-  // acquire: pairs with push(). seq_cst: see guarantee (2).
-  Runnable* item = inbox_.exchange(nullptr, std::memory_order_seq_cst);
-  Runnable* first = nullptr;
-  while (item != nullptr) {
-    Runnable* next = std::exchange(item->next_ready_, first);
-    first = std::exchange(item, next);
-  }
-  if (first == nullptr) return {nullptr, false};
-  // seq_cst: between the exchange and this store the items are in nobody's sight. Who looks then
-  // and goes to sleep has said so before, and the caller, told by brought_more, wakes it.
-  outbox_.store(first->next_ready_, std::memory_order_seq_cst);
-  return {first, first->next_ready_ != nullptr};
 }
 
 }  // namespace keyway

@@ -2,14 +2,14 @@
 // Since a lane stands in it once, whatever the length of its queue, taking from the front and going
 // back to the end is round robin across keys.
 //
-// Those who push and those who pop hardly meet: pushes go to a lock-free inbox; who pops and finds
-// the outbox empty moves the whole inbox over, in order.
+// A linked list that is extended at one end without a lock and shortened at the other under one, so
+// those who push and those who pop hardly meet. An item of its own, `stub_`, stands in it whenever it
+// would be empty.
 //
 // Guarantees:
-//   (1) First in, first out, for items whose pushes do not overlap.
-//   (2) If a push comes before empty() in the order of seq_cst operations, empty() is false, unless
-//       a pop() has taken the item, or has moved it over and will say so by `brought_more`.
-//       The pool's sleep protocol builds on it.
+//   (1) First in, first out.
+//   (2) If a push comes before empty() in the order of seq_cst operations, empty() is false, unless a
+//       pop() has taken the item. The pool's sleep protocol builds on it.
 //
 // Thread safety: every method from any thread.
 #pragma once
@@ -23,23 +23,38 @@ namespace keyway {
 
 class ReadyQueue {
  public:
-  void push(Runnable& item);
+  ReadyQueue() : last_(&stub_), first_(&stub_) {}
+  ReadyQueue(const ReadyQueue&) = delete;
+  ReadyQueue& operator=(const ReadyQueue&) = delete;
 
-  struct Popped {
-    Runnable* item;     // null if there is none
-    bool brought_more;  // the inbox was moved over, and there is more behind `item`
-  };
-  Popped pop();
-
-  bool empty() const {
-    return inbox_.load(std::memory_order_seq_cst) == nullptr &&
-           outbox_.load(std::memory_order_seq_cst) == nullptr;
+  void push(Runnable& item) {
+    // relaxed: released by the store in append().
+    item.next_ready_.store(nullptr, std::memory_order_relaxed);
+    append(item);
   }
 
+  // Null if there is none.
+  Runnable* pop();
+
+  bool empty() const { return last_.load(std::memory_order_seq_cst) == &stub_; }
+
  private:
-  alignas(64) std::atomic<Runnable*> inbox_{nullptr};  // last in first
+  class Stub final : public Runnable {
+    void run(Turn&) override {}
+  };
+
+  void append(Runnable& item) {
+    // seq_cst: see guarantee (2).
+    Runnable* before = last_.exchange(&item, std::memory_order_seq_cst);
+    // Until this store the list is torn here; pop() waits for it. release: pairs with pop().
+    before->next_ready_.store(&item, std::memory_order_release);
+  }
+  static Runnable* next_of(Runnable& item);
+
+  Stub stub_;
+  alignas(64) std::atomic<Runnable*> last_;  // &stub_ if and only if the queue is empty
   alignas(64) SpinLock pop_lock_;
-  std::atomic<Runnable*> outbox_{nullptr};  // first in first; written under pop_lock_
+  Runnable* first_ KEYWAY_GUARDED_BY(pop_lock_);
 };
 
 }  // namespace keyway

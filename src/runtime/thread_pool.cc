@@ -10,6 +10,7 @@
 #include "base/futex.h"
 #include "base/mutex.h"
 #include "base/spin_lock.h"
+#include "base/tick_clock.h"
 #include "keyway/detail/block_pool.h"
 #include "keyway/detail/check.h"
 #include "lanes/ready_queue.h"
@@ -22,9 +23,9 @@ namespace {
 
 // A worker that finds nothing looks on for about 30 us before it sleeps: waking it costs the one
 // who posts 13 us and the task 40. Now and then it lets others have the core.
-constexpr int kSearchRounds = 60;
-constexpr int kRelaxPerRound = 24;
-constexpr int kRoundsBeforeYield = 20;
+constexpr int kSearchRounds = 300;
+constexpr int kEagerRounds = 100;  // at first it looks often, later it leaves the line to others
+constexpr int kRoundsBeforeYield = 100;
 constexpr int kYieldsOnOneCore = 8;
 
 constexpr unsigned kWakeAtOnce = 4;
@@ -145,16 +146,16 @@ ThreadPool::Impl::~Impl() {
 
 void ThreadPool::Impl::run(Worker& me) {
   this_thread = {.pool = this, .worker = &me};
-  Turn turn;
+  TickClock clock;
+  Turn turn{.clock = &clock};
   bool searching = true;  // as IdleProtocol::thread_started() has it
   while (true) {
     Woken woken = Woken::kToLook;
-    const ReadyQueue::Popped popped = ready_.pop();
-    if (popped.item != nullptr) {
+    if (Runnable* item = ready_.pop()) {
       const bool last_searcher = searching && idle_.stop_searching();
       searching = false;
-      if (popped.brought_more || (last_searcher && !ready_.empty())) wake_if_needed();
-      run_one(*popped.item, turn, me);
+      if (last_searcher && !ready_.empty()) wake_if_needed();
+      run_one(*item, turn, me);
       // relaxed: a hint. More are active than should be when those who were blocked go on.
       if (!idle_.park_surplus(target_.load(std::memory_order_relaxed))) continue;
       woken = park_surplus(me);
@@ -189,7 +190,8 @@ bool ThreadPool::Impl::search() const {
     if (!ready_.empty()) return true;
     // relaxed: a hint, looked at again in park().
     if (stopping_.load(std::memory_order_relaxed)) return false;
-    for (int i = 0; i < kRelaxPerRound; ++i) cpu_relax();
+    const int pauses = round < kEagerRounds ? 4 : 16;
+    for (int i = 0; i < pauses; ++i) cpu_relax();
     if (round % kRoundsBeforeYield == kRoundsBeforeYield - 1) std::this_thread::yield();
   }
   return false;

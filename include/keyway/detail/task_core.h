@@ -12,6 +12,7 @@
 #include <string>
 #include <string_view>
 
+#include "keyway/detail/short_text.h"
 #include "keyway/detail/waiter.h"
 #include "keyway/scheduler.h"
 #include "keyway/task_status.h"
@@ -109,6 +110,8 @@ class TaskCore {
   // place_.next while it waits; what follows here while it runs; the end time when it is done.
   void set_lane(Lane* lane) { place_.next = reinterpret_cast<Waiter*>(lane); }
   Lane* lane() const { return reinterpret_cast<Lane*>(place_.next); }
+  // Not if its caller runs it. REQUIRES: it runs.
+  bool holds_permits() const { return lane() != nullptr; }
 
   TimePoint started() const { return TimePoint(Duration(started_)); }
   TimePoint ended() const {
@@ -153,8 +156,8 @@ class TaskCore {
         id_size_(static_cast<std::uint16_t>(id.size())),
         owner_(&owner) {
     char* text = const_cast<char*>(names());
-    key.copy(text, key.size());
-    id.copy(text + key.size(), id.size());
+    copy_text(text, key);
+    copy_text(text + key.size(), id);
   }
   ~TaskCore() = default;
 

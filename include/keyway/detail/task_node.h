@@ -135,7 +135,7 @@ class TaskNode final : public ValueNode<TaskValue<F>> {
 
  private:
   static constexpr bool kCoroutine = kIsCoroutine<F>;
-  static_assert(alignof(F) <= 32, "a callable with such an alignment must be held by pointer");
+  static_assert(alignof(F) <= 16, "a callable with such an alignment must be held by pointer");
   static constexpr bool kStop = kCoroutine || kTakesStopToken<F>;
 
   template <class G>

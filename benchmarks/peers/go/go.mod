@@ -1,0 +1,3 @@
+module keyway_bench_peers
+
+go 1.19

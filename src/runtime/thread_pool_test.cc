@@ -1,0 +1,311 @@
+#include "keyway/thread_pool.h"
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <latch>
+#include <memory>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "base/spin_lock.h"
+
+namespace keyway {
+namespace {
+
+using namespace std::chrono_literals;
+using std::chrono::steady_clock;
+
+struct Job final : Runnable {
+  Job() = default;
+  explicit Job(std::function<void()> then) : work(std::move(then)) {}
+  void run(Turn&) override { work(); }
+  std::function<void()> work;
+};
+
+struct CountedJob final : Runnable {
+  void run(Turn&) override {
+    times_run.fetch_add(1, std::memory_order_relaxed);
+    total->fetch_add(1, std::memory_order_release);
+  }
+  std::atomic<int> times_run{0};
+  std::atomic<int>* total = nullptr;
+};
+
+// Yields until the condition holds; false after half a minute.
+template <class Condition>
+bool eventually(Condition condition) {
+  const auto give_up = steady_clock::now() + 30s;
+  while (!condition()) {
+    if (steady_clock::now() > give_up) return false;
+    std::this_thread::yield();
+  }
+  return true;
+}
+
+void spin_for(std::chrono::microseconds time) {
+  for (const auto end = steady_clock::now() + time; steady_clock::now() < end;) cpu_relax();
+}
+
+TEST(ThreadPool, RunsEverythingThatManyThreadsPostExactlyOnce) {
+  constexpr int kThreads = 4;
+  constexpr int kEach = 250'000;
+  ThreadPool pool;
+  std::atomic<int> total{0};
+  const auto jobs = std::make_unique<CountedJob[]>(kThreads * kEach);
+  std::vector<std::thread> threads;
+  for (int i = 0; i < kThreads; ++i) {
+    threads.emplace_back([&, i] {
+      for (int k = 0; k < kEach; ++k) {
+        CountedJob& job = jobs[static_cast<std::size_t>(i * kEach + k)];
+        job.total = &total;
+        pool.post(job);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  ASSERT_TRUE(eventually([&] { return total == kThreads * kEach; })) << total;
+  for (int i = 0; i < kThreads * kEach; ++i) {
+    ASSERT_EQ(jobs[static_cast<std::size_t>(i)].times_run, 1) << "job " << i;
+  }
+}
+
+TEST(ThreadPool, OneThreadRunsWhatIsPostedInTheOrderOfPosting) {
+  constexpr int kJobs = 10'000;
+  std::vector<int> order;
+  std::vector<std::unique_ptr<Job>> jobs;
+  {
+    ThreadPool pool({.threads = 1, .max_threads = 1});
+    for (int i = 0; i < kJobs; ++i) {
+      jobs.push_back(std::make_unique<Job>([&order, i] { order.push_back(i); }));
+      pool.post(*jobs.back());
+    }
+  }
+  ASSERT_EQ(order.size(), static_cast<std::size_t>(kJobs));
+  for (int i = 0; i < kJobs; ++i) ASSERT_EQ(order[static_cast<std::size_t>(i)], i);
+}
+
+TEST(ThreadPool, ARunnableMayBePostedAgainByItsOwnRun) {
+  ThreadPool pool;
+  std::latch last(1);
+  int rounds = 0;  // not atomic: the pool must order one run after the other
+  Job job;
+  job.work = [&] {
+    if (++rounds == 10'000) {
+      last.count_down();
+    } else {
+      pool.post(job);
+    }
+  };
+  pool.post(job);
+  last.wait();
+  EXPECT_EQ(rounds, 10'000);
+}
+
+TEST(ThreadPool, WhatAPosterWroteTheRunnableSeesAndTheOtherWayRound) {
+  ThreadPool pool;
+  for (int round = 0; round < 2000; ++round) {
+    int question = round;
+    int answer = -1;
+    std::latch done(1);
+    Job job([&] {
+      answer = question;
+      done.count_down();
+    });
+    pool.post(job);
+    done.wait();
+    ASSERT_EQ(answer, round);
+    pool.wait_for_turns_in_progress();  // the job is on this stack
+  }
+}
+
+// The times between the posts sweep over what a worker does when it runs out of work: it looks on for
+// some 30 us, then it goes to sleep.
+TEST(ThreadPool, NoWakeUpIsLostHoweverAPostMeetsAWorkerThatGoesToSleep) {
+  for (const unsigned threads : {1U, 2U, 3U}) {
+    ThreadPool pool({.threads = threads});
+    for (int round = 0; round < 3000; ++round) {
+      std::atomic<bool> ran{false};
+      Job job([&] { ran = true; });
+      spin_for(std::chrono::microseconds(round % 100));
+      pool.post(job);
+      ASSERT_TRUE(eventually([&] { return ran.load(); })) << "round " << round;
+      pool.wait_for_turns_in_progress();
+    }
+  }
+}
+
+TEST(ThreadPool, TwoRunnablesThatWaitForEachOtherAlwaysMeetOnTwoThreads) {
+  ThreadPool pool({.threads = 2, .max_threads = 2});
+  for (int round = 0; round < 20'000; ++round) {
+    std::atomic<int> here{0};
+    std::atomic<int> gone{0};
+    std::atomic<bool> in_vain{false};
+    const auto wait_for_the_other = [&] {
+      ++here;
+      const auto give_up = steady_clock::now() + 5s;
+      while (here < 2 && steady_clock::now() < give_up) std::this_thread::yield();
+      if (here < 2) in_vain = true;
+      ++gone;
+    };
+    Job first(wait_for_the_other);
+    Job second(wait_for_the_other);
+    spin_for(std::chrono::microseconds(round % 100));
+    pool.post(first);
+    pool.post(second);
+    ASSERT_TRUE(eventually([&] { return gone == 2; }));
+    pool.wait_for_turns_in_progress();
+    ASSERT_FALSE(in_vain) << "round " << round << ": one thread slept while a runnable waited";
+  }
+}
+
+TEST(ThreadPool, ItsDestructorRunsWhatIsStillPosted) {
+  constexpr int kJobs = 1000;
+  std::atomic<int> total{0};
+  const auto jobs = std::make_unique<CountedJob[]>(kJobs);
+  std::latch open(1);
+  Job gate([&] { open.wait(); });
+  {
+    ThreadPool pool({.threads = 1, .max_threads = 1});
+    pool.post(gate);
+    for (int i = 0; i < kJobs; ++i) {
+      jobs[static_cast<std::size_t>(i)].total = &total;
+      pool.post(jobs[static_cast<std::size_t>(i)]);
+    }
+    EXPECT_EQ(total, 0);
+    open.count_down();
+  }
+  EXPECT_EQ(total, kJobs);
+}
+
+TEST(ThreadPool, ItsDestructorRunsWhatIsPostedByWhatItRuns) {
+  for (int round = 0; round < 50; ++round) {
+    std::atomic<int> runs{0};
+    Job chain;
+    {
+      ThreadPool pool({.threads = 2});
+      chain.work = [&] {
+        if (++runs < 100) pool.post(chain);
+      };
+      pool.post(chain);
+    }
+    ASSERT_EQ(runs, 100);
+  }
+}
+
+TEST(ThreadPool, IsMadeAndDestroyedWithoutWorkInAnyState) {
+  for (int round = 0; round < 200; ++round) {
+    ThreadPool pool({.threads = 1U + static_cast<unsigned>(round % 3)});
+    spin_for(std::chrono::microseconds(round));  // its threads start, search or sleep
+  }
+}
+
+TEST(ThreadPool, SeveralPoolsLiveSideBySideAndPostToEachOther) {
+  ThreadPool first({.threads = 1});
+  ThreadPool second({.threads = 1});
+  std::latch last(1);
+  int rounds = 0;
+  Job ping;
+  Job pong([&] { first.post(ping); });
+  ping.work = [&] {
+    if (++rounds == 1000) {
+      last.count_down();
+    } else {
+      second.post(pong);
+    }
+  };
+  first.post(ping);
+  last.wait();
+}
+
+TEST(ThreadPool, CountsItsTurnsAndSaysWhoSleeps) {
+  ThreadPool pool({.threads = 2});
+  EXPECT_EQ(pool.stats().threads, 2U);
+  std::atomic<int> total{0};
+  const auto jobs = std::make_unique<CountedJob[]>(100);
+  for (int i = 0; i < 100; ++i) {
+    jobs[static_cast<std::size_t>(i)].total = &total;
+    pool.post(jobs[static_cast<std::size_t>(i)]);
+  }
+  EXPECT_TRUE(eventually([&] { return pool.stats().turns == 100; })) << pool.stats().turns;
+  EXPECT_TRUE(eventually([&] { return pool.stats().parked == 2; })) << pool.stats().parked;
+  EXPECT_EQ(pool.stats().peak_threads, 2U);
+  EXPECT_GE(pool.stats().parks, 2U);
+}
+
+// ---- turns in progress
+
+TEST(ThreadPool, WaitingForTurnsInProgressReturnsAfterTheRunThatWasInProgress) {
+  ThreadPool pool({.threads = 1, .max_threads = 1});
+  for (int round = 0; round < 200; ++round) {
+    std::latch began(1);
+    std::latch open(1);
+    bool ended = false;  // not atomic: the wait must order it
+    Job job([&] {
+      began.count_down();
+      open.wait();
+      ended = true;
+    });
+    pool.post(job);
+    began.wait();
+    std::thread waiter([&] {
+      pool.wait_for_turns_in_progress();
+      EXPECT_TRUE(ended);
+    });
+    open.count_down();
+    waiter.join();
+  }
+}
+
+TEST(ThreadPool, WaitingForTurnsInProgressDoesNotWaitForItsOwn) {
+  ThreadPool pool({.threads = 2});
+  std::latch done(1);
+  Job job([&] {
+    pool.wait_for_turns_in_progress();
+    done.count_down();
+  });
+  pool.post(job);
+  done.wait();
+}
+
+TEST(ThreadPool, WaitingForTurnsInProgressDoesNotWaitForThoseThatComeLater) {
+  ThreadPool pool({.threads = 2});
+  std::atomic<bool> stop{false};
+  std::latch ended(2);
+  Job first;
+  Job second;
+  for (Job* job : {&first, &second}) {
+    job->work = [&, job] {
+      if (stop) {
+        ended.count_down();
+      } else {
+        pool.post(*job);
+      }
+    };
+    pool.post(*job);
+  }
+  for (int round = 0; round < 1000; ++round) pool.wait_for_turns_in_progress();
+  stop = true;
+  ended.wait();
+}
+
+using ThreadPoolDeathTest = ::testing::Test;
+
+TEST(ThreadPoolDeathTest, APoolCannotBeDestroyedByItsOwnThread) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_DEATH(
+      {
+        auto pool = std::make_unique<ThreadPool>(ThreadPoolOptions{.threads = 1});
+        std::latch never(1);
+        Job job([&] { pool.reset(); });
+        pool->post(job);
+        never.wait();
+      },
+      "cannot be destroyed by its own thread");
+}
+
+}  // namespace
+}  // namespace keyway
