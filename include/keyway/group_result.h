@@ -50,7 +50,9 @@ struct GroupResult {
   std::string task_id;
   TaskStatus status = TaskStatus::kRejected;
   std::exception_ptr error;
-  TimePoint started{};  // when it got its permits: waiting is not counted
+  // When it got its permits, so that waiting is not counted, and when it ended. To a microsecond:
+  // the end of one task may serve as the start of the next.
+  TimePoint started{};
   TimePoint ended{};
   detail::ResultValue<T> stored;
 

@@ -121,7 +121,11 @@ class [[nodiscard]] TaskHandle {
     using Waited = detail::TaskOwner::Waited;
     detail::TaskCore& task = core();
     const Waited waited = task.done() ? Waited::kDone : task.owner().wait(task, nullptr, stop);
-    if (waited == Waited::kDone) return take_quietly();
+    if (waited == Waited::kDone) {
+      GroupResult<T> taken = take_quietly();
+      if (taken.status == TaskStatus::kRejected) taken.error = nullptr;
+      return taken;
+    }
     return result(TaskStatus::kCancelled, detail::wait_error(task, waited));
   }
   GroupResult<T> take_quietly() {
@@ -168,7 +172,7 @@ class TaskHandle<T>::Awaiter final : private detail::Continuation, private detai
       context_ = &coroutine.promise().context();
       auto* waiter = static_cast<detail::TaskCore*>(context_->running_task);
       if (waiter != nullptr && waiter->holds_permits()) {
-        wait_ = waiter->owner().begin_wait(*waiter, handle_.core());
+        wait_ = waiter->owner().begin_wait(*waiter, handle_.core(), /*bounded=*/false);
         never_ends_ = wait_ == nullptr;
         if (never_ends_) return false;
       }

@@ -52,7 +52,9 @@ constexpr std::size_t kSlabsBeforeHugePages = 64;
 constexpr std::size_t kSlabHeaderBytes = 64;
 constexpr std::uint32_t kMagazineBlocks = 64;
 
-std::size_t class_of(std::size_t size_bytes) { return (size_bytes + kGranule - 1) / kGranule; }
+std::size_t class_of(std::size_t size_bytes) {
+  return size_bytes == 0 ? 1 : (size_bytes + kGranule - 1) / kGranule;
+}
 
 struct Block {
   Block* next;           // within its magazine or slab

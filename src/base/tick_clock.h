@@ -25,7 +25,8 @@ class TickClock {
 
   TimePoint now() {
     const std::uint64_t passed = ticks() - anchor_ticks_;
-    if (passed >= trusted_ticks_) [[unlikely]] return read_real_clock();
+    if (passed >= trusted_ticks_) [[unlikely]]
+      return read_real_clock();
     // 32.32 fixed point; trusted_ticks_ keeps the product within 64 bits.
     last_ = anchor_ + std::chrono::nanoseconds((passed * nanoseconds_per_tick_) >> 32);
     return last_;

@@ -57,8 +57,8 @@ RejectedError rejected_error(const TaskCore& task) {
 
 }  // namespace
 
-GroupEngine::GroupEngine(GroupPolicy policy, Scheduler& scheduler)
-    : policy_(std::move(policy)), scheduler_(scheduler), table_(*this) {
+GroupEngine::GroupEngine(GroupPolicy policy, Scheduler& scheduler, bool shared)
+    : policy_(std::move(policy)), scheduler_(scheduler), shared_(shared), table_(*this) {
   if (const Result<void> valid = policy_.validate(); !valid) throw Exception(valid.error());
   if (policy_.groups.empty() && !policy_.resolver) uniform_limits_ = resolve({});
   if (policy_.global_max_in_flight == kUnlimited) return;
@@ -96,14 +96,17 @@ bool GroupEngine::enqueue(TaskCore& task, Lane* lane) {
   tell_listener([&](auto& listener) { listener.on_submitted(task.group_key(), task.task_id()); });
   const LaneTable::Entry entry = admission_ ? enter_counted(task) : enter(task, lane);
   if (entry.needs_turn != nullptr) scheduler_.post(*entry.needs_turn);
-  switch (entry.entered) {
-    case LaneTable::Entered::kIn:
-      return true;
-    case LaneTable::Entered::kFull:
-      return reject(task);
-    default:
-      break;
+  if (entry.entered == LaneTable::Entered::kIn) [[likely]]
+    return true;
+  if (entry.entered == LaneTable::Entered::kFull) {
+    // From here on whoever closes waits for this; if it was closed before, nothing more is run.
+    const Use use(*this);
+    if (!table_.closed()) return reject(task);
   }
+  refuse_closed(task);
+}
+
+void GroupEngine::refuse_closed(TaskCore& task) {
   const Exception error(shutdown_error(task));  // it names the task, which ends here
   end_unrun(task, TaskStatus::kRejected, nullptr);
   throw error;
@@ -115,8 +118,8 @@ LaneTable::Entry GroupEngine::enter(TaskCore& task, Lane* lane) {
   }
   const std::string_view key = task.group_key();
   const std::size_t hash = LaneTable::hash(key);
-  LaneTable::Entry entry = table_.enter(key, hash, task.waiter(),
-                                        uniform_limits_ ? &*uniform_limits_ : nullptr);
+  LaneTable::Entry entry =
+      table_.enter(key, hash, task.waiter(), uniform_limits_ ? &*uniform_limits_ : nullptr);
   if (entry.entered == LaneTable::Entered::kNeedsLimits) {
     const LaneLimits limits = resolve(key);  // user code: under no lock
     entry = table_.enter(key, hash, task.waiter(), &limits);
@@ -126,26 +129,27 @@ LaneTable::Entry GroupEngine::enter(TaskCore& task, Lane* lane) {
 
 LaneTable::Entry GroupEngine::enter_counted(TaskCore& task) {
   const std::string_view key = task.group_key();
-  const std::size_t hash = LaneTable::hash(key);
-  const LaneLimits limits = resolve(key);
-  Lane& lane = table_.pin(key, hash, limits);
+  Lane& lane = pin(key);
   LaneTable::Entry entry{LaneTable::Entered::kFull};
+  bool full = false;
   {
     MutexLock lock(admission_->mutex);
-    const bool takes_place = admission_->limit_reached();
-    if (!admission_->full()) {
+    full = admission_->full();
+    if (!full) {
+      const bool takes_place = admission_->limit_reached();
       const std::uint64_t before = lane.could_run();
       task.set_has_place(takes_place);
-      entry = table_.enter(key, hash, task.waiter(), &limits);
+      entry = LaneTable::enter(lane, task.waiter());
       if (entry.entered == LaneTable::Entered::kIn) {
         admission_->could_run += lane.could_run() - before;
         if (takes_place) ++admission_->places;
+      } else {
+        task.set_has_place(false);
       }
-    } else {
-      rejected_.fetch_add(1, std::memory_order_relaxed);
     }
   }
   table_.unpin(lane);
+  if (full) table_.count_outside(key, LaneTable::hash(key), {.refused = 1});
   return entry;
 }
 
@@ -179,19 +183,21 @@ bool GroupEngine::reject(TaskCore& task) {
 }
 
 void GroupEngine::run_by_caller(TaskCore& task) {
-  outside_.fetch_add(1, std::memory_order_relaxed);
+  begin_use();  // until it has ended, which may be later and elsewhere
   task.set_lane(nullptr);
   TaskStatus status{};
-  if (run_task(task, 0, scheduler_.now(), status)) {
-    end_of_callers(task, status);
-  }
+  if (run_task(task, 0, scheduler_.now(), status)) end_of_callers(task, status);
 }
 
 void GroupEngine::end_of_callers(TaskCore& task, TaskStatus status) {
-  caller_ran_[static_cast<int>(status)].fetch_add(1, std::memory_order_relaxed);
+  // It was counted as refused; that is not how it ended.
+  LaneCounts counts{.entered = 1, .refused = static_cast<std::uint64_t>(-1)};
+  if (status == TaskStatus::kSuccess) counts.succeeded = 1;
+  if (status == TaskStatus::kFailed) counts.failed = 1;
+  if (status == TaskStatus::kCancelled) counts.cancelled = 1;
+  table_.count_outside(task.group_key(), LaneTable::hash(task.group_key()), counts);
   complete(task, status, scheduler_.now());
-  outside_.fetch_sub(1, std::memory_order_seq_cst);
-  somebody_left();
+  end_use();
 }
 
 // ---- while a task runs, and its end
@@ -201,6 +207,7 @@ TimePoint GroupEngine::read_clock(const Turn& turn) const {
 }
 
 void GroupEngine::run_turn(Lane& lane, Turn& turn) {
+  const Use use(*this, shared_);
   if (gate_ && !gate_->enter(lane)) return;
   const std::size_t hash = lane.hash();
   LaneTake taken = lane.take();
@@ -277,6 +284,7 @@ void GroupEngine::leave_gate() {
 }
 
 void GroupEngine::ended_after_suspension(TaskCore& task) noexcept {
+  const Use use(*this);  // the thread may be anybody's
   stoppable_.remove(task);
   const TaskStatus status = task.operations().collect(task);
   if (task.lane() == nullptr) {
@@ -314,6 +322,7 @@ void GroupEngine::end_unrun(TaskCore& task, TaskStatus status, std::exception_pt
 // ---- from outside
 
 bool GroupEngine::cancel(TaskCore& task) {
+  const Use use(*this);
   const std::string_view key = task.group_key();
   const std::size_t hash = LaneTable::hash(key);
   if (withdraw(task, key, hash)) {
@@ -333,10 +342,18 @@ bool GroupEngine::withdraw(TaskCore& task, std::string_view key, std::size_t has
 }
 
 Lane& GroupEngine::pin(std::string_view key) {
-  return table_.pin(key, LaneTable::hash(key), resolve(key));
+  const std::size_t hash = LaneTable::hash(key);
+  Lane* lane = table_.pin_existing(key, hash);
+  if (lane == nullptr) return table_.pin(key, hash, resolve(key));
+  if (lane->limits_stale.exchange(false, std::memory_order_relaxed)) {
+    const LaneLimits limits = resolve(key);
+    if (change(*lane, [&] { return lane->set_limits(limits); })) scheduler_.post(*lane);
+  }
+  return *lane;
 }
 
 void GroupEngine::shutdown_group(std::string_view key) {
+  const Use use(*this);
   if (Lane* lane = table_.pin_existing(key, LaneTable::hash(key))) {
     reject_chain(change(*lane, [&] { return lane->drain(stays_when_drained); }));
     stoppable_.request_stop([&](const TaskCore& task) { return task.group_key() == key; });
@@ -374,11 +391,23 @@ bool GroupEngine::shutdown(Duration timeout) {
   const TimePoint now = scheduler_.now();
   const bool for_ever = timeout > TimePoint::max() - now;
   if (wait_until_quiet(for_ever ? std::nullopt : std::optional(now + timeout))) return true;
-  close();
+  shutdown();
+  // A task that waited for its own end would wait for ever.
+  if (!runs_a_task_here()) wait_until_quiet(std::nullopt);
+  return false;
+}
+
+bool GroupEngine::runs_a_task_here() const {
+  for (const auto* scope = detail::CurrentTaskScope::innermost(); scope != nullptr;
+       scope = scope->outer()) {
+    const auto* task = static_cast<const TaskCore*>(scope->task());
+    if (task != nullptr && &task->owner() == this) return true;
+  }
   return false;
 }
 
 void GroupEngine::close() {
+  KEYWAY_CHECK(!runs_a_task_here(), "an executor cannot be destroyed by one of its own tasks");
   shutdown();
   wait_until_quiet(std::nullopt);
 }
@@ -407,19 +436,43 @@ bool GroupEngine::wait_until_quiet(std::optional<TimePoint> deadline) {
   }
   scheduler_.end_blocking();
   // Those who left their lane may still be on their way out.
-  if (is_quiet) scheduler_.wait_for_turns_in_progress();
+  if (is_quiet && !shared_) scheduler_.wait_for_turns_in_progress();
   return is_quiet;
 }
 
+// A task that waits for another may be in no lane, but then it is a use. So no use before, none begun
+// meanwhile, and no lane with anybody inside: nobody is there.
 bool GroupEngine::quiet() {
-  return outside_.load(std::memory_order_seq_cst) == 0 &&
-         table_.all_of([](Lane& lane) { return lane.idle(); });
+  std::uint64_t begun = 0;
+  {
+    MutexLock lock(quiet_mutex_);
+    if (uses_ > 0) return false;
+    begun = uses_begun_;
+  }
+  if (!table_.all_of([](Lane& lane) { return lane.idle(); })) return false;
+  MutexLock lock(quiet_mutex_);
+  return uses_ == 0 && uses_begun_ == begun;
+}
+
+void GroupEngine::begin_use() {
+  MutexLock lock(quiet_mutex_);
+  ++uses_;
+  ++uses_begun_;
+}
+
+// All under the mutex: once it is left, the engine may be gone.
+void GroupEngine::end_use() {
+  MutexLock lock(quiet_mutex_);
+  --uses_;
+  ++quiet_hints_;
+  quiet_changed_.notify_all();
 }
 
 // Called after each step that may leave the engine quiet. Whoever waits for that says so before it
 // looks, and whoever leaves looks for it afterwards: one of them sees the other.
 void GroupEngine::somebody_left() {
-  if (!waiting_for_quiet_.load(std::memory_order_seq_cst)) [[likely]] return;
+  if (!waiting_for_quiet_.load(std::memory_order_seq_cst)) [[likely]]
+    return;
   waiting_for_quiet_.store(false, std::memory_order_seq_cst);
   MutexLock lock(quiet_mutex_);
   ++quiet_hints_;
@@ -429,22 +482,7 @@ void GroupEngine::somebody_left() {
 GroupStats GroupEngine::stats() {
   LaneCounts counts = table_.counts_of_freed();
   table_.for_each([&](Lane& lane) { counts += lane.counts(); });
-  GroupStats stats = stats_of(counts);
-  const std::uint64_t rejected = rejected_.load(std::memory_order_relaxed);
-  stats.submitted += rejected;
-  stats.rejected += rejected;
-  const auto caller_ran = [&](TaskStatus status) {
-    return caller_ran_[static_cast<int>(status)].load(std::memory_order_relaxed);
-  };
-  // A task that its caller ran was refused first, but it did not end so.
-  for (const TaskStatus status :
-       {TaskStatus::kSuccess, TaskStatus::kFailed, TaskStatus::kCancelled}) {
-    stats.rejected -= caller_ran(status);
-  }
-  stats.succeeded += caller_ran(TaskStatus::kSuccess);
-  stats.failed += caller_ran(TaskStatus::kFailed);
-  stats.cancelled += caller_ran(TaskStatus::kCancelled);
-  return stats;
+  return stats_of(counts);
 }
 
 GroupStats GroupEngine::group_stats(std::string_view key) {
@@ -456,7 +494,8 @@ GroupStats GroupEngine::group_stats(std::string_view key) {
 std::vector<std::string> GroupEngine::active_group_keys() {
   std::vector<std::string> keys;
   table_.for_each([&](Lane& lane) {
-    if (!lane.idle()) keys.emplace_back(lane.key());
+    const LaneCounts counts = lane.counts();
+    if (counts.running + counts.waiting > 0) keys.emplace_back(lane.key());
   });
   std::sort(keys.begin(), keys.end());
   return keys;

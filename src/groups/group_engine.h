@@ -16,23 +16,25 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "base/mutex.h"
 #include "groups/admission.h"
 #include "groups/global_gate.h"
 #include "groups/stop_registry.h"
+#include "groups/task_waits.h"
 #include "keyway/detail/task_core.h"
 #include "keyway/group_executor.h"
 #include "keyway/group_policy.h"
 #include "lanes/lane_table.h"
-#include "runtime/wait_graph.h"
 
 namespace keyway {
 
 class GroupEngine final : public LaneOwner, public detail::TaskOwner {
  public:
-  GroupEngine(GroupPolicy policy, Scheduler& scheduler);
+  // `shared`: others use the scheduler too, so its turns say nothing of this engine's.
+  GroupEngine(GroupPolicy policy, Scheduler& scheduler, bool shared);
   ~GroupEngine();
 
   // `lane`: pinned, or null to find it by the task's key. False if the task was turned away.
@@ -57,14 +59,14 @@ class GroupEngine final : public LaneOwner, public detail::TaskOwner {
   void run_turn(Lane& lane, Turn& turn) override;
   bool cancel(detail::TaskCore& task) override;
   Waited wait(detail::TaskCore& task, const TimePoint* deadline, std::stop_token stop) override;
-  std::unique_ptr<detail::TaskWait> begin_wait(detail::TaskCore& waiter,
-                                               detail::TaskCore& target) override;
+  std::unique_ptr<detail::TaskWait> begin_wait(detail::TaskCore& waiter, detail::TaskCore& target,
+                                               bool bounded) override;
   std::uint64_t permits_in_the_way(detail::TaskCore& task) override;
   void ended_after_suspension(detail::TaskCore& task) noexcept override;
   Scheduler& scheduler() override { return scheduler_; }
 
  private:
-  friend class GroupWait;
+  friend class TaskWaits;
 
   // Before a task runs.
   LaneLimits resolve(std::string_view key) const;
@@ -73,6 +75,7 @@ class GroupEngine final : public LaneOwner, public detail::TaskOwner {
   bool reject(detail::TaskCore& task);
   TimePoint read_clock(const Turn& turn) const;
   void run_by_caller(detail::TaskCore& task);
+  [[noreturn]] void refuse_closed(detail::TaskCore& task);
   void give_up_place(detail::TaskCore& task);
 
   // While it runs, and its end.
@@ -90,15 +93,32 @@ class GroupEngine final : public LaneOwner, public detail::TaskOwner {
   void reject_chain(Waiter* first);
 
   void come_back(detail::TaskCore& returning);
-  Waited sleep(detail::TaskCore& task, const TimePoint* deadline, const std::stop_token& stop);
 
   // A lane operation that may change how many could run.
   template <class Operation>
   auto change(Lane& lane, Operation operation);
 
-  // Waiting for the end of all.
+  // Waiting for the end of all. A Use is somebody in the engine whom neither a lane nor a turn of
+  // its own scheduler shows.
+  class Use {
+   public:
+    explicit Use(GroupEngine& engine, bool counts = true) : engine_(counts ? &engine : nullptr) {
+      if (engine_ != nullptr) engine_->begin_use();
+    }
+    ~Use() {
+      if (engine_ != nullptr) engine_->end_use();
+    }
+    Use(const Use&) = delete;
+    Use& operator=(const Use&) = delete;
+
+   private:
+    GroupEngine* const engine_;
+  };
+  void begin_use() KEYWAY_EXCLUDES(quiet_mutex_);
+  void end_use() KEYWAY_EXCLUDES(quiet_mutex_);
+  bool runs_a_task_here() const;
   bool wait_until_quiet(std::optional<TimePoint> deadline) KEYWAY_EXCLUDES(quiet_mutex_);
-  bool quiet();
+  bool quiet() KEYWAY_EXCLUDES(quiet_mutex_);
   void somebody_left() KEYWAY_EXCLUDES(quiet_mutex_);
   std::uint64_t quiet_hints() KEYWAY_EXCLUDES(quiet_mutex_) {
     MutexLock lock(quiet_mutex_);
@@ -111,6 +131,7 @@ class GroupEngine final : public LaneOwner, public detail::TaskOwner {
   // Constant after construction.
   const GroupPolicy policy_;
   Scheduler& scheduler_;
+  const bool shared_;
   std::optional<LaneLimits> uniform_limits_;  // of a policy that has the same for every key
 
   // Have their own synchronization.
@@ -118,13 +139,17 @@ class GroupEngine final : public LaneOwner, public detail::TaskOwner {
   std::unique_ptr<GlobalGate> gate_;      // null: no global limit
   std::unique_ptr<Admission> admission_;  // null: no global queue threshold
   StopRegistry stoppable_;
-  std::atomic<std::uint64_t> outside_{0};   // tasks that run under no permit, or gave theirs back
-  std::atomic<std::uint64_t> rejected_{0};  // at the global threshold
-  std::atomic<std::uint64_t> caller_ran_[4]{};  // by TaskStatus
+
+  // Tasks that wait for tasks.
+  Mutex waits_mutex_;
+  std::unordered_map<const detail::TaskCore*, std::unique_ptr<TaskWaits>> waits_
+      KEYWAY_GUARDED_BY(waits_mutex_);
 
   std::atomic<bool> waiting_for_quiet_{false};
   Mutex quiet_mutex_;
   std::uint64_t quiet_hints_ KEYWAY_GUARDED_BY(quiet_mutex_) = 0;
+  std::uint64_t uses_ KEYWAY_GUARDED_BY(quiet_mutex_) = 0;
+  std::uint64_t uses_begun_ KEYWAY_GUARDED_BY(quiet_mutex_) = 0;
   CondVar quiet_changed_;
 };
 

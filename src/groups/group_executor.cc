@@ -5,29 +5,28 @@
 namespace keyway {
 
 Error detail::turned_away(std::string_view group_key) {
-  return {ErrorCode::kRejected,
-          "a task of group \"" + std::string(group_key) +
-              "\" was rejected: its queue is full; post it again later, or raise the queue threshold",
-          /*retryable=*/true};
+  return {
+      ErrorCode::kRejected,
+      "a task of group \"" + std::string(group_key) +
+          "\" was rejected: its queue is full; post it again later, or raise the queue threshold",
+      /*retryable=*/true};
 }
 
 GroupExecutor::GroupExecutor(GroupPolicy policy, ThreadPoolOptions threads)
     : GroupExecutor(std::move(policy), std::make_unique<ThreadPool>(threads)) {}
 
 GroupExecutor::GroupExecutor(GroupPolicy policy, Scheduler& scheduler)
-    : engine_(std::make_unique<GroupEngine>(std::move(policy), scheduler)) {}
+    : engine_(std::make_unique<GroupEngine>(std::move(policy), scheduler, /*shared=*/true)) {}
 
 GroupExecutor::GroupExecutor(GroupPolicy policy, std::unique_ptr<Scheduler> scheduler)
-    : engine_(std::make_unique<GroupEngine>(std::move(policy), *scheduler)),
+    : engine_(std::make_unique<GroupEngine>(std::move(policy), *scheduler, /*shared=*/false)),
       own_scheduler_(std::move(scheduler)) {}
 
 GroupExecutor::~GroupExecutor() { engine_->close(); }
 
 detail::TaskOwner& GroupExecutor::owner() const { return *engine_; }
 
-bool GroupExecutor::enqueue(detail::TaskCore& task) {
-  return engine_->enqueue(task, nullptr);
-}
+bool GroupExecutor::enqueue(detail::TaskCore& task) { return engine_->enqueue(task, nullptr); }
 
 GroupHandle GroupExecutor::group(std::string_view group_key) {
   detail::require_key(group_key);

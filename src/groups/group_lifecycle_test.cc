@@ -420,16 +420,19 @@ bool returns_early(SlowListener& listener, Call call) {
 }
 
 TEST(Shutdown, BUG_ByTheDestructorWaitsForACoroutineThatEndsOnAForeignThread) {
-  struct ToNewThread {
+  struct Park {
     bool await_ready() const { return false; }
-    void await_suspend(std::coroutine_handle<> coroutine) { thread = std::jthread(coroutine); }
+    void await_suspend(std::coroutine_handle<> coroutine) { parked = coroutine; }
     void await_resume() const {}
-    std::jthread& thread;
+    std::coroutine_handle<>& parked;
   };
   const auto listener = std::make_shared<SlowListener>();
-  std::jthread foreign;
-  auto executor = std::make_unique<GroupExecutor>(GroupPolicy{.listener = listener});
-  (void)executor->submit("a", "slow", [&]() -> Task<void> { co_await ToNewThread{foreign}; });
+  auto executor = std::make_unique<GroupExecutor>(
+      GroupPolicy{.listener = listener}, ThreadPoolOptions{.threads = 1, .max_threads = 1});
+  std::coroutine_handle<> parked;
+  (void)executor->submit("a", "slow", [&]() -> Task<void> { co_await Park{parked}; });
+  (void)executor->submit("b", "1", answer).join();  // the one worker has left the coroutine
+  std::jthread foreign([&] { parked.resume(); });
   listener->told.wait();
   EXPECT_FALSE(returns_early(*listener, [&] { executor.reset(); }));
 }

@@ -3,13 +3,15 @@
 // A task that waits for another keeps its lane's permit, so that nobody comes between the halves of a
 // serial task; but it gives back what the other one needs: the global permit always, and the lane's own
 // when the other stands behind it in the same queue. It goes on when it has both again, in front of all
-// who wait.
+// who wait. A coroutine may wait for several at once: it goes on when all of these waits are over.
 #include "base/futex.h"
 #include "base/spin_lock.h"
 #include "groups/group_engine.h"
+#include "groups/task_waits.h"
 #include "keyway/detail/block_pool.h"
 #include "keyway/task_handle.h"
 #include "runtime/current_task.h"
+#include "runtime/wait_graph.h"
 
 namespace keyway {
 
@@ -37,6 +39,35 @@ class ThreadWakeup final : public detail::Wakeup {
   std::atomic<std::uint32_t> woken_{0};
 };
 
+using Waited = detail::TaskOwner::Waited;
+
+Waited sleep_until_done(TaskCore& task, const TimePoint* deadline, const std::stop_token& stop) {
+  if (task.sleep_until_done(deadline, stop)) return Waited::kDone;
+  return stop.stop_requested() ? Waited::kStopped : Waited::kTimedOut;
+}
+
+// Without threads, the one who waits makes everything happen. The alarm is there so that time does not
+// jump over the deadline.
+Waited simulate_until_done(TaskCore& task, const TimePoint* deadline, const std::stop_token& stop,
+                           Scheduler& scheduler) {
+  struct Alarm final : Timer {
+    void fire() override {}
+  } alarm;
+  if (deadline != nullptr) scheduler.add_timer(alarm, *deadline);
+  Waited waited = Waited::kDone;
+  while (!task.done() && waited == Waited::kDone) {
+    if (stop.stop_requested()) {
+      waited = Waited::kStopped;
+    } else if (deadline != nullptr && scheduler.now() >= *deadline) {
+      waited = Waited::kTimedOut;
+    } else if (!scheduler.run_one()) {
+      waited = Waited::kCycle;
+    }
+  }
+  if (deadline != nullptr) scheduler.cancel_timer(alarm);
+  return waited;
+}
+
 // The innermost task on this thread that holds permits; null if there is none.
 TaskCore* task_on_this_thread() {
   for (const auto* scope = detail::CurrentTaskScope::innermost(); scope != nullptr;
@@ -48,33 +79,30 @@ TaskCore* task_on_this_thread() {
 }
 
 // Stands in a lane's queue for a task that wants its permit back. When its turn comes it runs nothing:
-// it leaves the permits to the task and wakes it.
+// it leaves the permits to the task.
 class ReturningTask final : public TaskCore {
  public:
-  static ReturningTask& make(TaskCore& task, detail::Wakeup& wakeup) {
+  static ReturningTask& make(TaskCore& task, TaskWaits& waits) {
     void* block = detail::allocate_block(sizeof(ReturningTask) + task.group_key().size());
-    return *new (block) ReturningTask(task, wakeup);
+    return *new (block) ReturningTask(task, waits);
   }
 
  private:
-  ReturningTask(TaskCore& task, detail::Wakeup& wakeup)
-      : TaskCore(kOperations, task.owner(), 1, task.group_key(), {}),
-        task_(task),
-        wakeup_(wakeup) {}
+  ReturningTask(TaskCore& task, TaskWaits& waits)
+      : TaskCore(kOperations, task.owner(), 1, task.group_key(), {}), waits_(waits) {}
 
   static bool run(TaskCore& core, TaskStatus&) {
     auto& self = static_cast<ReturningTask&>(core);
-    self.task_.set_lane(self.lane());
-    detail::Wakeup& wakeup = self.wakeup_;
+    Lane& lane = *self.lane();
+    TaskWaits& waits = self.waits_;
     self.release();
-    wakeup.wake();
+    waits.came_back(lane);
     return false;
   }
 
   static const detail::TaskOperations kOperations;
 
-  TaskCore& task_;
-  detail::Wakeup& wakeup_;
+  TaskWaits& waits_;
 };
 
 constexpr detail::TaskOperations ReturningTask::kOperations{
@@ -86,74 +114,160 @@ constexpr detail::TaskOperations ReturningTask::kOperations{
     .value = nullptr,
     .error = nullptr,
     .destroy = [](TaskCore&, TaskStatus) {},
+    .over_aligned = false,
     .can_stop = false,
     .request_stop = nullptr,
 };
 
-}  // namespace
-
-// Gives back what a waiting task can spare, and takes it again at the end.
-class GroupWait final : public detail::TaskWait, private GlobalGate::Returner {
+// One wait of a task.
+class GroupWait final : public detail::TaskWait {
  public:
-  GroupWait(GroupEngine& engine, TaskCore& waiter) : engine_(engine), waiter_(waiter) {}
-
-  bool begin(TaskCore& target) {
-    // Counted before, so that the engine never looks quiet while a task is in between.
-    engine_.outside_.fetch_add(1, std::memory_order_seq_cst);
-    if (&target.owner() == &engine_ && waiter_.group_key() == target.group_key()) {
-      Lane& lane = *waiter_.lane();
-      const Lane::GivenBack gave =
-          engine_.change(lane, [&] { return lane.give_back_for(target.waiter()); });
-      if (gave.post_turn) engine_.scheduler_.post(lane);
-      lane_given_back_ = gave.given_back;
-    }
-    engine_.leave_gate();
-    if (WaitGraph::instance().begin({&waiter_, &target, !lane_given_back_}, ticket_)) return true;
-    never_began_ = true;
-    return false;
-  }
+  GroupWait(TaskWaits& waits, WaitGraph::Ticket ticket) : waits_(waits), ticket_(ticket) {}
 
   void end(detail::Wakeup& wakeup) noexcept override {
-    if (!never_began_) WaitGraph::instance().end(ticket_);
-    // Whoever is woken may destroy this object.
-    GroupEngine& engine = engine_;
-    if (lane_given_back_) {
-      engine.come_back(ReturningTask::make(waiter_, wakeup));
-      engine.outside_.fetch_sub(1, std::memory_order_seq_cst);
-      return;
-    }
-    engine.outside_.fetch_sub(1, std::memory_order_seq_cst);
-    wakeup_ = &wakeup;
-    if (engine.gate_ == nullptr || engine.gate_->enter_again(*this)) wakeup.wake();
+    WaitGraph::instance().end(ticket_);
+    waits_.end(wakeup);  // whoever is woken may destroy this object
   }
 
  private:
-  void go_on() override { wakeup_->wake(); }
-
-  GroupEngine& engine_;
-  TaskCore& waiter_;
-  bool lane_given_back_ = false;
-  bool never_began_ = false;
-  WaitGraph::Ticket ticket_;
-  detail::Wakeup* wakeup_ = nullptr;
+  TaskWaits& waits_;
+  const WaitGraph::Ticket ticket_;
 };
 
+}  // namespace
+
+// ---- the waits of one task
+
+TaskWaits::TaskWaits(GroupEngine& engine, TaskCore& waiter) : engine_(engine), waiter_(waiter) {
+  engine_.begin_use();
+}
+TaskWaits::~TaskWaits() { engine_.end_use(); }
+
+bool TaskWaits::begin(TaskCore& target) {
+  Lane* to_post = nullptr;
+  bool gate_given_back = false;
+  bool holds_lane = true;
+  {
+    MutexLock lock(engine_.waits_mutex_);
+    ++open_;
+    const bool same_lane = &target.owner() == &engine_ && waiter_.group_key() == target.group_key();
+    if (same_lane && !lane_given_back_) {
+      Lane& lane = *waiter_.lane();
+      // One that gave its permit back stands in the queue too, or will.
+      const auto away = engine_.waits_.find(&target);
+      const bool target_is_away = away != engine_.waits_.end() && away->second->lane_given_back_;
+      const Lane::GivenBack gave = engine_.change(
+          lane, [&] { return lane.give_back_for(target_is_away ? nullptr : &target.waiter()); });
+      lane_given_back_ = gave.given_back;
+      if (gave.post_turn) to_post = &lane;
+    }
+    if (engine_.gate_ != nullptr && !gate_given_back_) {
+      gate_given_back_ = gate_given_back = true;
+    }
+    holds_lane = !lane_given_back_;
+  }
+  if (to_post != nullptr) engine_.scheduler_.post(*to_post);
+  if (gate_given_back) engine_.leave_gate();
+  return holds_lane;
+}
+
+void TaskWaits::end(detail::Wakeup& wakeup) {
+  GroupEngine& engine = engine_;
+  enum { kWakeNow, kLater, kComeBack, kEnterGate } next = kLater;
+  {
+    MutexLock lock(engine.waits_mutex_);
+    --open_;
+    if (!lane_given_back_ && !gate_given_back_) {
+      next = kWakeNow;
+      if (open_ == 0) engine.waits_.erase(&waiter_);  // and this object with it
+    } else {
+      over_.push_back(&wakeup);
+      if (open_ == 0 && !returning_) {
+        returning_ = true;
+        next = lane_given_back_ ? kComeBack : kEnterGate;
+      }
+    }
+  }
+  switch (next) {
+    case kWakeNow:
+      wakeup.wake();
+      break;
+    case kLater:
+      break;
+    case kComeBack:
+      engine.come_back(ReturningTask::make(waiter_, *this));
+      break;
+    case kEnterGate:
+      if (engine.gate_->enter_again(*this)) go_on();
+      break;
+  }
+}
+
+// The permits are there: the lane's (by way of its turn, which took the global one too), or just the
+// global one (from the gate).
+void TaskWaits::came_back(Lane& lane) {
+  GroupEngine& engine = engine_;
+  std::vector<detail::Wakeup*> woken;
+  {
+    MutexLock lock(engine.waits_mutex_);
+    returning_ = false;
+    if (open_ == 0) {
+      waiter_.set_lane(&lane);
+      woken.swap(over_);
+      engine.waits_.erase(&waiter_);
+    }
+  }
+  if (woken.empty()) {
+    // Another of the task's branches waits by now: back again.
+    const Lane::GivenBack gave = engine.change(lane, [&] { return lane.give_back_for(nullptr); });
+    if (gave.post_turn) engine.scheduler_.post(lane);
+    engine.leave_gate();
+    return;
+  }
+  for (detail::Wakeup* wakeup : woken) wakeup->wake();
+}
+
+void TaskWaits::go_on() {
+  GroupEngine& engine = engine_;
+  std::vector<detail::Wakeup*> woken;
+  {
+    MutexLock lock(engine.waits_mutex_);
+    returning_ = false;
+    if (open_ == 0) {
+      woken.swap(over_);
+      engine.waits_.erase(&waiter_);
+    }
+  }
+  if (woken.empty()) engine.leave_gate();
+  for (detail::Wakeup* wakeup : woken) wakeup->wake();
+}
+
+std::unique_ptr<detail::TaskWait> GroupEngine::begin_wait(TaskCore& waiter, TaskCore& target,
+                                                          bool bounded) {
+  TaskWaits* waits = nullptr;
+  {
+    MutexLock lock(waits_mutex_);
+    std::unique_ptr<TaskWaits>& slot = waits_[&waiter];
+    if (slot == nullptr) slot = std::make_unique<TaskWaits>(*this, waiter);
+    waits = slot.get();
+  }
+  const bool holds_lane = waits->begin(target);
+  WaitGraph::Ticket ticket;
+  if (WaitGraph::instance().begin({&waiter, &target, holds_lane, bounded}, ticket)) {
+    return std::make_unique<GroupWait>(*waits, ticket);
+  }
+  ThreadWakeup back;
+  waits->end(back);
+  back.wait(scheduler_);
+  return nullptr;
+}
+
 void GroupEngine::come_back(TaskCore& returning) {
-  const std::string_view key = returning.group_key();
-  Lane& lane = table_.pin(key, LaneTable::hash(key), resolve(key));
+  Lane& lane = pin(returning.group_key());
   const Lane::Entered entered =
       change(lane, [&] { return lane.enter_in_front(returning.waiter()); });
   if (entered == Lane::Entered::kNeedsTurn) scheduler_.post(lane);
   table_.unpin(lane);
-}
-
-std::unique_ptr<detail::TaskWait> GroupEngine::begin_wait(TaskCore& waiter, TaskCore& target) {
-  auto wait = std::make_unique<GroupWait>(*this, waiter);
-  if (wait->begin(target)) return wait;
-  ThreadWakeup back;
-  wait->end(back);
-  back.wait(scheduler_);
-  return nullptr;
 }
 
 std::uint64_t GroupEngine::permits_in_the_way(TaskCore& task) {
@@ -172,12 +286,15 @@ detail::TaskOwner::Waited GroupEngine::wait(TaskCore& task, const TimePoint* dea
   TaskCore* waiter = task_on_this_thread();
   std::unique_ptr<detail::TaskWait> wait;
   if (waiter != nullptr) {
-    wait = waiter->owner().begin_wait(*waiter, task);
+    const bool bounded = deadline != nullptr || stop.stop_possible();
+    wait = waiter->owner().begin_wait(*waiter, task, bounded);
     if (wait == nullptr) return Waited::kCycle;
   }
   Scheduler& blocked = waiter != nullptr ? waiter->owner().scheduler() : scheduler_;
   blocked.begin_blocking();
-  Waited waited = sleep(task, deadline, stop);
+  const Waited waited = blocked.has_no_threads()
+                            ? simulate_until_done(task, deadline, stop, blocked)
+                            : sleep_until_done(task, deadline, stop);
   if (wait != nullptr) {
     ThreadWakeup back;
     wait->end(back);
@@ -185,18 +302,6 @@ detail::TaskOwner::Waited GroupEngine::wait(TaskCore& task, const TimePoint* dea
   }
   blocked.end_blocking();
   return waited;
-}
-
-detail::TaskOwner::Waited GroupEngine::sleep(TaskCore& task, const TimePoint* deadline,
-                                             const std::stop_token& stop) {
-  while (!task.done()) {
-    if (stop.stop_requested()) return Waited::kStopped;
-    if (deadline != nullptr && scheduler_.now() >= *deadline) return Waited::kTimedOut;
-    if (scheduler_.run_one()) continue;
-    if (scheduler_.has_no_threads()) return Waited::kCycle;
-    if (task.sleep_until_done(deadline, stop)) break;
-  }
-  return Waited::kDone;
 }
 
 namespace detail {

@@ -122,11 +122,11 @@ Waiter* Lane::drain(bool (*stays)(Waiter&)) {
   return first;
 }
 
-Lane::GivenBack Lane::give_back_for(const Waiter& queued) {
+Lane::GivenBack Lane::give_back_for(const Waiter* queued) {
   SpinGuard dispatch(dispatch_);
-  {
+  if (queued != nullptr) {
     SpinGuard intake(intake_);
-    if (!WaiterList::linked(queued)) return {};
+    if (!WaiterList::linked(*queued)) return {};
   }
   --running_;
   ++rare().given_back;
@@ -174,7 +174,7 @@ LaneCounts Lane::counts() const {
 
 LaneCounts Lane::counts_locked() const {
   const Rare rare = rare_ == nullptr ? Rare{} : *rare_;
-  return {
+  LaneCounts counts{
       .entered = entered_ - rare.came_back,
       .refused = rare.refused,
       .drained = rare.drained,
@@ -184,6 +184,7 @@ LaneCounts Lane::counts_locked() const {
       .running = running_,
       .waiting = waiting(),
   };
+  return counts += rare.outside;
 }
 
 bool Lane::retire(LaneCounts& sum) const {

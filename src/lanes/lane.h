@@ -57,6 +57,7 @@ struct LaneCounts {
   std::uint64_t running = 0;
   std::uint64_t waiting = 0;
 
+  // Unsigned, so that a difference may be added too.
   LaneCounts& operator+=(const LaneCounts& other);
 };
 
@@ -120,13 +121,13 @@ class alignas(64) Lane final : public Runnable {
   }
 
   // For one who holds a permit and must wait for somebody behind it in the queue: it gives the
-  // permit back, uncounted, and comes again in front of all others. `queued` is asked under the
-  // lane's locks; if it does not stand in the queue, nothing happens.
+  // permit back, uncounted, and comes again in front of all others. If `queued` is given and does
+  // not stand in the queue any more, nothing happens.
   struct GivenBack {
     bool given_back = false;
     bool post_turn = false;
   };
-  GivenBack give_back_for(const Waiter& queued) KEYWAY_EXCLUDES(intake_, dispatch_);
+  GivenBack give_back_for(const Waiter* queued) KEYWAY_EXCLUDES(intake_, dispatch_);
   Entered enter_in_front(Waiter& waiter) KEYWAY_EXCLUDES(intake_, dispatch_);
 
   // Nobody gets in any more.
@@ -142,6 +143,11 @@ class alignas(64) Lane final : public Runnable {
   bool idle() const KEYWAY_EXCLUDES(intake_, dispatch_);
   // If it is idle: adds up what it has counted, and says true.
   bool retire(LaneCounts& sum) const KEYWAY_EXCLUDES(intake_, dispatch_);
+  // What happened to tasks of this key outside of the lane.
+  void count_outside(const LaneCounts& counts) KEYWAY_EXCLUDES(dispatch_) {
+    SpinGuard dispatch(dispatch_);
+    rare().outside += counts;
+  }
   // How many would run if nothing but this lane's limit held them back.
   std::uint64_t could_run() const KEYWAY_EXCLUDES(intake_, dispatch_);
   // How many permits are out, if `queued` stands in the queue and they are all that there are;
@@ -180,13 +186,14 @@ class alignas(64) Lane final : public Runnable {
   // What most lanes never need.
   struct Rare {
     std::uint64_t failed = 0;
-    std::uint64_t cancelled = 0;   // while they ran
-    std::uint64_t withdrawn = 0;   // cancelled while they waited
+    std::uint64_t cancelled = 0;  // while they ran
+    std::uint64_t withdrawn = 0;  // cancelled while they waited
     std::uint64_t drained = 0;
     std::uint64_t refused = 0;
     std::uint64_t given_back = 0;  // started, gave the permit back, and start once more
     std::uint64_t came_back = 0;   // of these, entered once more
     std::uint64_t stop_up_to = 0;
+    LaneCounts outside;
   };
   Rare& rare() KEYWAY_REQUIRES(dispatch_) {
     if (rare_ == nullptr) rare_ = std::make_unique<Rare>();

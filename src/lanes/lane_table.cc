@@ -106,6 +106,16 @@ void LaneTable::unpin(Lane& lane) {
   seen_idle(&lane, hash);
 }
 
+void LaneTable::count_outside(std::string_view key, std::size_t hash, const LaneCounts& counts) {
+  Shard& shard = shard_of(hash);
+  SpinGuard guard(shard.lock);
+  if (Lane* lane = find(shard, key, hash)) {
+    lane->count_outside(counts);
+  } else {
+    shard.freed += counts;
+  }
+}
+
 LaneCounts LaneTable::counts_of_freed() {
   LaneCounts sum;
   for (Shard& shard : shards_) {
@@ -116,6 +126,7 @@ LaneCounts LaneTable::counts_of_freed() {
 }
 
 void LaneTable::close() {
+  closed_.store(true, std::memory_order_seq_cst);
   for (Shard& shard : shards_) {
     SpinGuard guard(shard.lock);
     shard.closed = true;

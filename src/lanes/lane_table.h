@@ -78,6 +78,8 @@ class LaneTable {
     return true;
   }
 
+  // Counts what happened to tasks of a key outside of its lane, if it has one.
+  void count_outside(std::string_view key, std::size_t hash, const LaneCounts& counts);
   // What lanes that are gone have counted.
   LaneCounts counts_of_freed();
 
@@ -104,6 +106,7 @@ class LaneTable {
 
   // From now on enter() answers kClosed. Whoever got in before is seen by a for_each() after it.
   void close();
+  bool closed() const { return closed_.load(std::memory_order_seq_cst); }
 
   static constexpr std::size_t kShards = 64;
   static constexpr std::size_t kWarmLanes = 2048;
@@ -130,6 +133,7 @@ class LaneTable {
 
   LaneOwner& owner_;
   std::array<Shard, kShards> shards_;
+  std::atomic<bool> closed_{false};
 };
 
 }  // namespace keyway

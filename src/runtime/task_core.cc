@@ -53,7 +53,7 @@ void TaskCore::release() noexcept {
 }
 
 void TaskCore::free(std::uint32_t state) noexcept {
-  const std::size_t size_bytes = operations_->size_bytes + key_size_ + id_size_;
+  const std::size_t size_bytes = block_bytes(*operations_, std::size_t{key_size_} + id_size_);
   operations_->destroy(*this, static_cast<TaskStatus>((state >> kStatusShift) & 3));
   deallocate_block(this, size_bytes);
 }

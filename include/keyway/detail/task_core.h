@@ -52,7 +52,9 @@ class TaskOwner {
   // Blocks the calling thread until `task`, one of this owner's, is done.
   virtual Waited wait(TaskCore& task, const TimePoint* deadline, std::stop_token stop) = 0;
   // `waiter`, one of this owner's, is going to wait for `target`. Null if that would never end.
-  virtual std::unique_ptr<TaskWait> begin_wait(TaskCore& waiter, TaskCore& target) = 0;
+  // `bounded`: it ends by itself, by a timeout or a stop.
+  virtual std::unique_ptr<TaskWait> begin_wait(TaskCore& waiter, TaskCore& target,
+                                               bool bounded) = 0;
   // How many tasks hold permits that `task`, one of this owner's, waits for; 0 if it waits for none.
   virtual std::uint64_t permits_in_the_way(TaskCore& task) = 0;
   // A coroutine task that was suspended has ended.
@@ -78,7 +80,8 @@ struct TaskOperations {
   // The error that is kept. REQUIRES: it did not succeed.
   std::exception_ptr (*error)(TaskCore&);
   void (*destroy)(TaskCore&, TaskStatus);
-  bool can_stop;  // whether there is somebody to hear a stop request
+  bool over_aligned;  // needs the alignment of a cache line
+  bool can_stop;      // whether there is somebody to hear a stop request
   // False if there is not.
   bool (*request_stop)(TaskCore&);
 };
@@ -103,6 +106,12 @@ class TaskCore {
   const TaskOperations& operations() const { return *operations_; }
 
   // ---- for whoever runs it
+
+  // How large a block it needs. Those of whole cache lines are aligned to one.
+  static std::size_t block_bytes(const TaskOperations& operations, std::size_t names_bytes) {
+    const std::size_t size = operations.size_bytes + names_bytes;
+    return operations.over_aligned ? (size + 63) / 64 * 64 : size;
+  }
 
   static TaskCore& of(Waiter& waiter) { return *reinterpret_cast<TaskCore*>(&waiter); }
   Waiter& waiter() { return place_; }

@@ -123,7 +123,7 @@ class TaskNode final : public ValueNode<TaskValue<F>> {
   template <class G>
   static TaskNode& make(TaskOwner& owner, std::uint32_t references, std::string_view key,
                         std::string_view id, G&& callable) {
-    const std::size_t size = sizeof(TaskNode) + key.size() + id.size();
+    const std::size_t size = TaskCore::block_bytes(kOperations, key.size() + id.size());
     void* block = allocate_block(size);
     try {
       return *new (block) TaskNode(owner, references, key, id, std::forward<G>(callable));
@@ -135,7 +135,8 @@ class TaskNode final : public ValueNode<TaskValue<F>> {
 
  private:
   static constexpr bool kCoroutine = kIsCoroutine<F>;
-  static_assert(alignof(F) <= 16, "a callable with such an alignment must be held by pointer");
+  static_assert(alignof(F) <= 64 && alignof(typename Base::KeptType) <= 64,
+                "a callable or value with such an alignment must be held by pointer");
   static constexpr bool kStop = kCoroutine || kTakesStopToken<F>;
 
   template <class G>
@@ -268,6 +269,7 @@ constexpr TaskOperations TaskNode<F>::kOperations{
     .value = &value,
     .error = &error,
     .destroy = &destroy,
+    .over_aligned = alignof(TaskNode) > 16,
     .can_stop = kStop,
     .request_stop = &request_stop,
 };

@@ -1,0 +1,47 @@
+// The waits of one task for others, and the permits it has given back meanwhile.
+//
+// Thread safety: every method from any thread.
+// Lifetime: in GroupEngine::waits_, from the first wait until the task has its permits again.
+#pragma once
+
+#include <vector>
+
+#include "groups/global_gate.h"
+#include "keyway/detail/task_core.h"
+
+namespace keyway {
+
+class GroupEngine;
+
+class TaskWaits final : private GlobalGate::Returner {
+ public:
+  // While it lives its task may be in no lane: it counts as a use of the engine.
+  TaskWaits(GroupEngine& engine, detail::TaskCore& waiter);
+  ~TaskWaits();
+  TaskWaits(const TaskWaits&) = delete;
+  TaskWaits& operator=(const TaskWaits&) = delete;
+
+  // One more wait begins. Whether the task still holds its lane's permit.
+  bool begin(detail::TaskCore& target);
+
+  // One wait is over: `wakeup` is woken when none is left and the permits are back.
+  void end(detail::Wakeup& wakeup);
+
+  // Called when the task's turn in its lane has come again.
+  void came_back(Lane& lane);
+
+ private:
+  void go_on() override;
+
+  GroupEngine& engine_;
+  detail::TaskCore& waiter_;
+
+  // Guarded by the engine's waits_mutex_.
+  int open_ = 0;
+  bool lane_given_back_ = false;
+  bool gate_given_back_ = false;
+  bool returning_ = false;
+  std::vector<detail::Wakeup*> over_;
+};
+
+}  // namespace keyway
