@@ -17,8 +17,10 @@
 //   (4) Every task ends exactly once, in one status, and so do its listener's calls. Whatever a task
 //       throws reaches its handle.
 //   (5) A group without tasks costs nothing (but for a bounded number that is kept warm).
-//   (6) A task may submit to its own group and wait: the waiting task lends its permit.
-// Not guaranteed: an order between tasks of different groups.
+//   (6) A task may submit to its own group and wait, whatever the limits: it gives its permits back
+//       meanwhile, and has them again when the wait is over. A wait that could never end is refused.
+// Not guaranteed: an order between tasks of different groups; nor (1) for a coroutine of which one
+// branch waits for its own group while another, started beside it by when_all(), goes on.
 //
 // Thread safety: every method from any thread, also from within tasks and listeners.
 // Lifetime: the destructor is shutdown(), then waits for the running tasks. It must not be called by

@@ -90,10 +90,12 @@ class Scheduler {
   virtual void begin_blocking() {}
   virtual void end_blocking() {}
 
-  // For schedulers without threads: does one step on the calling thread; false if there is nothing
-  // to do.
+  // Without threads of its own, whoever waits makes things happen: each run_one() is one step, on
+  // the calling thread; false if there is nothing to do.
   virtual bool has_no_threads() const { return false; }
   virtual bool run_one() { return false; }
+  // With threads, but none left for what the calling one waits for: it must run_one() meanwhile.
+  virtual bool has_no_other_thread() const { return false; }
 };
 
 }  // namespace keyway

@@ -13,7 +13,8 @@
 // Not guaranteed: a second helping. The result is given out once, as std::future does.
 //
 // Thread safety: is_done() and cancel() from any thread; the rest from one thread at a time.
-// Lifetime: a handle may outlive its executor.
+// Lifetime: a handle may outlive its executor, which ends every task; but while the executor is being
+// destroyed, no thread may be about to call cancel() or to begin a wait.
 #pragma once
 
 #include <chrono>
@@ -82,6 +83,8 @@ class [[nodiscard]] TaskHandle {
   std::future<GroupResult<T>> to_future() &&;
 
   // In a coroutine: GroupResult<T> result = co_await handle;
+  // A task that waits for several at once, by when_all(), and had to give permits back for that (to its
+  // own group, or under a global limit), goes on when all of these waits are over.
   class Awaiter;
   Awaiter operator co_await() { return Awaiter(*this); }
 
@@ -216,6 +219,7 @@ class TaskHandle<T>::Awaiter final : private detail::Continuation, private detai
 
 template <class T>
 std::future<GroupResult<T>> TaskHandle<T>::to_future() && {
+  static_cast<void>(core());  // or it throws
   // Lives until the task is done, and owns the handle meanwhile.
   struct Bridge final : detail::Continuation {
     TaskHandle handle;

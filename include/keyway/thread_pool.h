@@ -24,7 +24,8 @@ namespace keyway {
 
 struct ThreadPoolOptions {
   unsigned threads = 0;         // how many run at least; 0: one per core this process may use
-  unsigned max_threads = 4096;  // a bound, however many are blocked
+  // A bound, however many are blocked. A task that waits for another then runs others meanwhile.
+  unsigned max_threads = 4096;
   Duration idle_timeout = std::chrono::seconds(5);
 };
 
@@ -50,6 +51,8 @@ class ThreadPool final : public Scheduler {
   void wait_for_turns_in_progress() override;
   void begin_blocking() override;
   void end_blocking() override;
+  bool has_no_other_thread() const override;
+  bool run_one() override;
 
  private:
   class Impl;

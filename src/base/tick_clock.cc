@@ -9,6 +9,9 @@
 namespace keyway {
 namespace {
 
+constexpr int kAttempts = 8;
+constexpr std::uint64_t kTicksForBothReadings = 1000;
+
 // Ticks at the same rate whatever the processor's power state, in step on all cores.
 bool ticks_are_steady() {
 #if defined(__x86_64__)
@@ -27,9 +30,21 @@ bool ticks_are_steady() {
 
 TickClock::TimePoint TickClock::read_real_clock() {
   static const bool steady = ticks_are_steady();
-  const std::uint64_t ticks_now = ticks();
-  const TimePoint now = std::chrono::steady_clock::now();
-  if (!steady) return now;
+  if (!steady) return std::chrono::steady_clock::now();
+  // A thread that is preempted between the two readings has a pair that does not belong together.
+  std::uint64_t ticks_now = 0;
+  TimePoint now;
+  std::uint64_t taken = 0;
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    ticks_now = ticks();
+    now = std::chrono::steady_clock::now();
+    taken = ticks() - ticks_now;
+    if (taken < kTicksForBothReadings) break;
+  }
+  if (taken >= kTicksForBothReadings) {  // a bad moment to learn from
+    last_ = std::max(last_, now);
+    return last_;
+  }
 
   using Nanoseconds = std::chrono::duration<double, std::nano>;
   const double passed = Nanoseconds(now - anchor_).count();

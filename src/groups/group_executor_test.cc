@@ -80,7 +80,7 @@ TEST(GroupExecutor, ATaskMayReturnNothingAMoveOnlyValueOrAReference) {
   EXPECT_EQ(&constant.value(), &target);
 }
 
-TEST(GroupExecutor, BUG_AValueWithALargeAlignmentIsKeptAligned) {
+TEST(GroupExecutor, AValueWithALargeAlignmentIsKeptAligned) {
   static std::atomic<int> misplaced;
   struct alignas(64) Wide {
     Wide() = default;
@@ -282,7 +282,7 @@ TEST(GroupExecutor, ATasksDurationExcludesItsWaiting) {
   EXPECT_EQ(result.started, first.join().ended);
 }
 
-TEST(GroupExecutor, BUG_ATaskDoesNotStartBeforeItWasSubmitted) {
+TEST(GroupExecutor, ATaskDoesNotStartBeforeItWasSubmitted) {
   GroupExecutor executor({});
   Duration earliest{0};
   for (int i = 0; i < 1000; ++i) {
@@ -377,9 +377,9 @@ TEST(GroupExecutor, ExecuteAllGivesEveryResultInTheOrderOfTheTasks) {
 }
 
 TEST(GroupExecutor, AStopOfExecuteAllCancelsWhatIsNotDone) {
-  GroupExecutor executor({});
   std::stop_source stop;
   std::latch go(1);
+  GroupExecutor executor({});
   std::vector<GroupTask<void>> tasks;
   tasks.emplace_back("g", "done", [] {});
   tasks.emplace_back("g", "running", [&](const std::stop_token& own) {
@@ -416,7 +416,7 @@ TEST(GroupExecutor, AHandleBecomesAFuture) {
 }
 
 // Seen by the leak check of the address sanitizer.
-TEST(GroupExecutor, BUG_AnEmptyHandleBecomesNoFutureAndLeaksNothing) {
+TEST(GroupExecutor, AnEmptyHandleBecomesNoFutureAndLeaksNothing) {
   TaskHandle<int> empty;
   EXPECT_EQ(code_of([&] { (void)std::move(empty).to_future(); }), ErrorCode::kInvalidArgument);
 }

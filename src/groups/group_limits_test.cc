@@ -215,8 +215,8 @@ INSTANTIATE_TEST_SUITE_P(UnderGlobalLimit, Fairness, ::testing::Values(1, 8, kUn
                                                                : std::to_string(instance.param);
                          });
 
-// One worker: with more of them, one that the system stops in the middle of B's turn would let A run
-// ahead without any fault of the executor's. The simulation below stands for many workers.
+// One worker: with more of them, one that the system stops in the middle of B's turn would let A
+// run ahead without any fault of the executor's. The simulation below stands for many workers.
 TEST_P(Fairness, TenThousandTasksOfOneGroupDoNotHoldUpTwoOfAnother) {
   std::latch go(1);
   Flood flood;

@@ -155,7 +155,7 @@ TEST(GroupPolicy, TheLimitsOfAGroupAreFoundAtItsFirstUseAndKept) {
   EXPECT_EQ(asked, (std::vector<std::string>{"a", "b"}));
 }
 
-TEST(GroupPolicy, BUG_WithAGlobalQueueThresholdTheLimitsAreFoundOnceToo) {
+TEST(GroupPolicy, WithAGlobalQueueThresholdTheLimitsAreFoundOnceToo) {
   SimScheduler sim;
   int asked = 0;
   GroupExecutor executor({.resolver = [&](std::string_view) { return ++asked; },
@@ -205,6 +205,36 @@ TEST(EvictGroup, WhileTasksRunNeverLetsMoreRunThanTheLimit) {
     if (i % 3 == 0) executor.evict_group("a");
   }
   for (auto& handle : handles) EXPECT_TRUE(handle.join().ok());
+}
+
+TEST(EvictGroup, RacingWithSubmitsAndShutdownsOfTheGroupLosesNoTask) {
+  std::atomic<int> inside = 0;
+  std::vector<std::vector<TaskHandle<void>>> taken(4);
+  GroupExecutor executor({.global_max_in_flight = 3});
+  {
+    std::vector<std::jthread> submitters;
+    for (auto& own : taken) {
+      submitters.emplace_back([&] {
+        for (int i = 0; i < 1000; ++i) {
+          own.push_back(executor.submit("a", "1", [&] {
+            EXPECT_EQ(++inside, 1);
+            --inside;
+          }));
+          if (i % 50 == 0) executor.shutdown_group("a");
+          if (i % 10 == 0) executor.evict_group("a");
+        }
+      });
+    }
+  }
+  for (auto& own : taken) {
+    for (auto& handle : own) {
+      const TaskStatus status = handle.join().status;
+      EXPECT_TRUE(status == TaskStatus::kSuccess || status == TaskStatus::kRejected);
+    }
+  }
+  const GroupStats stats = executor.stats();
+  EXPECT_EQ(stats.submitted, 4000U);
+  EXPECT_EQ(stats.succeeded + stats.rejected, 4000U);
 }
 
 TEST(EvictGroup, ANewLimitHoldsFromTheNextSubmitOn) {

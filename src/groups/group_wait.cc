@@ -22,7 +22,10 @@ namespace {
 // About 10 us: a short task is over before a sleeper could be woken.
 constexpr int kSpinsBeforeSleep = 400;
 
-// Wakes a blocked thread. Under a scheduler without threads, waiting makes it run.
+// How long a thread sleeps that must look after others too.
+constexpr auto kNap = std::chrono::milliseconds(1);
+
+// Wakes a blocked thread.
 class ThreadWakeup final : public detail::Wakeup {
  public:
   void wake() noexcept override {
@@ -31,7 +34,9 @@ class ThreadWakeup final : public detail::Wakeup {
   }
   void wait(Scheduler& scheduler) {
     while (woken_.load(std::memory_order_acquire) == 0) {
-      if (!scheduler.run_one()) futex_wait(woken_, 0, std::nullopt);
+      if (scheduler.run_one()) continue;
+      const bool naps = scheduler.has_no_other_thread();
+      futex_wait(woken_, 0, naps ? Deadline(std::chrono::steady_clock::now() + kNap) : std::nullopt);
     }
   }
 
@@ -41,9 +46,20 @@ class ThreadWakeup final : public detail::Wakeup {
 
 using Waited = detail::TaskOwner::Waited;
 
-Waited sleep_until_done(TaskCore& task, const TimePoint* deadline, const std::stop_token& stop) {
-  if (task.sleep_until_done(deadline, stop)) return Waited::kDone;
-  return stop.stop_requested() ? Waited::kStopped : Waited::kTimedOut;
+Waited sleep_until_done(TaskCore& task, const TimePoint* deadline, const std::stop_token& stop,
+                        Scheduler& scheduler) {
+  while (true) {
+    if (scheduler.run_one()) {
+      if (task.done()) return Waited::kDone;
+      continue;
+    }
+    const bool naps = scheduler.has_no_other_thread();
+    const TimePoint nap_over = std::chrono::steady_clock::now() + kNap;
+    const bool until_deadline = !naps || (deadline != nullptr && *deadline <= nap_over);
+    if (task.sleep_until_done(until_deadline ? deadline : &nap_over, stop)) return Waited::kDone;
+    if (stop.stop_requested()) return Waited::kStopped;
+    if (until_deadline) return Waited::kTimedOut;
+  }
 }
 
 // Without threads, the one who waits makes everything happen. The alarm is there so that time does not
@@ -143,32 +159,25 @@ TaskWaits::TaskWaits(GroupEngine& engine, TaskCore& waiter) : engine_(engine), w
 }
 TaskWaits::~TaskWaits() { engine_.end_use(); }
 
-bool TaskWaits::begin(TaskCore& target) {
-  Lane* to_post = nullptr;
-  bool gate_given_back = false;
-  bool holds_lane = true;
-  {
-    MutexLock lock(engine_.waits_mutex_);
-    ++open_;
-    const bool same_lane = &target.owner() == &engine_ && waiter_.group_key() == target.group_key();
-    if (same_lane && !lane_given_back_) {
-      Lane& lane = *waiter_.lane();
-      // One that gave its permit back stands in the queue too, or will.
-      const auto away = engine_.waits_.find(&target);
-      const bool target_is_away = away != engine_.waits_.end() && away->second->lane_given_back_;
-      const Lane::GivenBack gave = engine_.change(
-          lane, [&] { return lane.give_back_for(target_is_away ? nullptr : &target.waiter()); });
-      lane_given_back_ = gave.given_back;
-      if (gave.post_turn) to_post = &lane;
-    }
-    if (engine_.gate_ != nullptr && !gate_given_back_) {
-      gate_given_back_ = gate_given_back = true;
-    }
-    holds_lane = !lane_given_back_;
+TaskWaits::GivenBack TaskWaits::begin(TaskCore& target) {
+  GivenBack given;
+  ++open_;
+  const bool same_lane =
+      &target.owner() == &engine_ && waiter_.group_key() == target.group_key();
+  if (same_lane && !lane_given_back_) {
+    Lane& lane = *waiter_.lane();
+    // One that gave its permit back stands in the queue too, or will.
+    const auto away = engine_.waits_.find(&target);
+    const bool target_is_away = away != engine_.waits_.end() && away->second->lane_given_back_;
+    const Lane::GivenBack gave = engine_.change(
+        lane, [&] { return lane.give_back_for(target_is_away ? nullptr : &target.waiter()); });
+    lane_given_back_ = gave.given_back;
+    if (gave.post_turn) given.lane_to_post = &lane;
   }
-  if (to_post != nullptr) engine_.scheduler_.post(*to_post);
-  if (gate_given_back) engine_.leave_gate();
-  return holds_lane;
+  given.gate = engine_.gate_ != nullptr && !gate_given_back_;
+  gate_given_back_ = gate_given_back_ || given.gate;
+  given.keeps_lane = !lane_given_back_;
+  return given;
 }
 
 void TaskWaits::end(detail::Wakeup& wakeup) {
@@ -245,15 +254,18 @@ void TaskWaits::go_on() {
 std::unique_ptr<detail::TaskWait> GroupEngine::begin_wait(TaskCore& waiter, TaskCore& target,
                                                           bool bounded) {
   TaskWaits* waits = nullptr;
+  TaskWaits::GivenBack given;
   {
     MutexLock lock(waits_mutex_);
     std::unique_ptr<TaskWaits>& slot = waits_[&waiter];
     if (slot == nullptr) slot = std::make_unique<TaskWaits>(*this, waiter);
     waits = slot.get();
+    given = waits->begin(target);
   }
-  const bool holds_lane = waits->begin(target);
+  if (given.lane_to_post != nullptr) scheduler_.post(*given.lane_to_post);
+  if (given.gate) leave_gate();
   WaitGraph::Ticket ticket;
-  if (WaitGraph::instance().begin({&waiter, &target, holds_lane, bounded}, ticket)) {
+  if (WaitGraph::instance().begin({&waiter, &target, given.keeps_lane, bounded}, ticket)) {
     return std::make_unique<GroupWait>(*waits, ticket);
   }
   ThreadWakeup back;
@@ -294,7 +306,7 @@ detail::TaskOwner::Waited GroupEngine::wait(TaskCore& task, const TimePoint* dea
   blocked.begin_blocking();
   const Waited waited = blocked.has_no_threads()
                             ? simulate_until_done(task, deadline, stop, blocked)
-                            : sleep_until_done(task, deadline, stop);
+                            : sleep_until_done(task, deadline, stop, blocked);
   if (wait != nullptr) {
     ThreadWakeup back;
     wait->end(back);

@@ -47,18 +47,6 @@ class Running {
   std::atomic<int> inside_ = 0;
 };
 
-// Whether a call is refused because it could never end.
-template <class Call>
-bool is_refused_as_cycle(Call call) {
-  try {
-    call();
-  } catch (const Exception& exception) {
-    EXPECT_EQ(exception.code(), ErrorCode::kWaitCycle) << exception.what();
-    return true;
-  }
-  return false;
-}
-
 // ---- a task waits for one of its own group
 
 int descend(GroupExecutor& executor, Running& running, int depth) {
@@ -251,9 +239,9 @@ TEST(NestedWait, AnyOtherCoroutineMayAwaitAHandle) {
       void unhandled_exception() { std::terminate(); }
     };
   };
-  GroupExecutor executor({});
   std::latch go(1);
   std::promise<int> value;
+  GroupExecutor executor({});
   [](TaskHandle<int> handle, std::promise<int>& result) -> Detached {
     result.set_value((co_await handle).value());
   }(executor.submit("a", "1", [&] { return go.wait(), 42; }), value);
@@ -271,96 +259,12 @@ TEST(NestedWait, WhatAwaitThrowsIsThrownByCoAwait) {
   EXPECT_THROW(sync_wait(sim, await_it(executor.submit("b", "3", []() -> int { throw 42; }))), int);
 }
 
-// ---- cycles
-
-TEST(NestedWait, ATaskCannotWaitForItself) {
-  GroupExecutor executor({});
-  std::latch go(1);
-  TaskHandle<bool> self;
-  self = executor.submit("a", "1", [&] {
-    go.wait();
-    return is_refused_as_cycle([&] { (void)self.join(); });
-  });
-  go.count_down();
-  // The handle is the task's until it is done.
-  EXPECT_TRUE(executor.shutdown(1h));
-  EXPECT_TRUE(self.join().value());
-}
-
-// One serial group per name. The first task of each waits for the second one of the next, which stands
-// behind the first. Gives how many of these waits were refused.
-int cycle_of(const std::vector<GroupExecutor*>& executors, const std::vector<std::string>& groups) {
-  const std::size_t count = groups.size();
-  std::latch all_run(static_cast<std::ptrdiff_t>(count));
-  std::latch go(1);
-  std::atomic<int> refused = 0;
-  std::vector<TaskHandle<void>> first;
-  std::vector<TaskHandle<int>> second;
-  for (std::size_t i = 0; i < count; ++i) {
-    first.push_back(executors[i]->submit(groups[i], "first", [&, i] {
-      all_run.count_down();
-      go.wait();
-      refused += is_refused_as_cycle([&] { (void)second[(i + 1) % count].join(); }) ? 1 : 0;
-    }));
-  }
-  all_run.wait();
-  for (std::size_t i = 0; i < count; ++i) {
-    second.push_back(executors[i]->submit(groups[i], "second", answer));
-  }
-  go.count_down();
-  for (auto& handle : first) EXPECT_TRUE(handle.join().ok());
-  for (GroupExecutor* executor : executors) EXPECT_TRUE(executor->shutdown(1h));
-  return refused;
-}
-
-TEST(NestedWait, OneWaitOfACycleIsRefusedAndTheRestEnd) {
-  for (const int global_limit : {kUnlimited, 2}) {
-    GroupExecutor executor({.global_max_in_flight = global_limit});
-    EXPECT_EQ(cycle_of({&executor, &executor}, {"a", "b"}), 1);
-  }
-  GroupExecutor executor({});
-  EXPECT_EQ(cycle_of({&executor, &executor, &executor}, {"a", "b", "c"}), 1);
-}
-
-TEST(NestedWait, ACycleThroughTwoExecutorsIsFound) {
-  GroupExecutor one({});
-  GroupExecutor other({});
-  EXPECT_EQ(cycle_of({&one, &other}, {"a", "a"}), 1);
-}
-
-TEST(NestedWait, OneWaitOfACycleOfCoroutinesIsRefusedAndTheRestEnd) {
-  for (std::uint64_t seed = 1; seed <= 50; ++seed) {
-    SCOPED_TRACE("seed " + std::to_string(seed));
-    SimScheduler sim(seed);
-    GroupExecutor executor({.global_max_in_flight = 1 + static_cast<int>(seed % 2)}, sim);
-    int refused = 0;
-    TaskHandle<int> a2;
-    TaskHandle<int> b2;
-    auto wait_for = [&](TaskHandle<int>& handle) -> Task<void> {
-      co_await sleep_for(1s);
-      try {
-        (void)co_await handle;
-      } catch (const Exception& exception) {
-        EXPECT_EQ(exception.code(), ErrorCode::kWaitCycle);
-        ++refused;
-      }
-    };
-    auto a1 = executor.submit("a", "1", [&] { return wait_for(b2); });
-    auto b1 = executor.submit("b", "1", [&] { return wait_for(a2); });
-    a2 = executor.submit("a", "2", answer);
-    b2 = executor.submit("b", "2", answer);
-    EXPECT_TRUE(a1.join().ok());
-    EXPECT_TRUE(b1.join().ok());
-    EXPECT_EQ(refused, 1);
-  }
-}
-
-// ---- what goes wrong today: in a process of its own, since it crashes or hangs
+// ---- several waits at once, and ways back. A fault here crashes or hangs: in a process of its own
 
 template <class Body>
-void expect_ends(Body body) {
+void expect_ends(Body body, unsigned seconds = 10) {
   const auto run = [&] {
-    alarm(5);
+    alarm(seconds);
     body();
     std::_Exit(::testing::Test::HasFailure() ? 1 : 0);
   };
@@ -375,7 +279,7 @@ Task<void> nap(Running& running) {
   running.leave();
 }
 
-TEST(NestedWait, BUG_ATaskThatAwaitsTwoTasksAtOnceLendsItsPermitOnce) {
+TEST(NestedWait, ATaskThatAwaitsTwoTasksAtOnceLendsItsPermitOnce) {
   expect_ends([] {
     SimScheduler sim;
     Running running(1);
@@ -391,12 +295,12 @@ TEST(NestedWait, BUG_ATaskThatAwaitsTwoTasksAtOnceLendsItsPermitOnce) {
   });
 }
 
-TEST(NestedWait, BUG_ATaskMayWaitForOneThatIsOnItsWayBack) {
+TEST(NestedWait, ATaskMayWaitForOneThatIsOnItsWayBack) {
   expect_ends([] {
     SimScheduler sim;
-    GroupExecutor executor({}, sim);
     TaskHandle<void> parent;
     TaskHandle<void> second;
+    GroupExecutor executor({}, sim);
     parent = executor.submit("a", "parent", [&]() -> Task<void> {
       auto first = executor.submit("a", "first", [] {});
       second = executor.submit("a", "second", [&] { return await_one(parent); });
@@ -407,7 +311,7 @@ TEST(NestedWait, BUG_ATaskMayWaitForOneThatIsOnItsWayBack) {
   });
 }
 
-TEST(NestedWait, BUG_ATaskOnItsWayBackIsNotCountedAsRejected) {
+TEST(NestedWait, ATaskOnItsWayBackIsNotCountedAsRejected) {
   SimScheduler sim;
   GroupExecutor executor({}, sim);
   auto parent = executor.submit("a", "parent", [&]() -> Task<void> {
@@ -421,23 +325,72 @@ TEST(NestedWait, BUG_ATaskOnItsWayBackIsNotCountedAsRejected) {
   EXPECT_EQ(executor.stats().rejected, 0U);
 }
 
-// The header refuses a wait "that could never end". Each of these two ends, by its timeout.
-TEST(NestedWait, UNCLEAR_AWaitWithATimeoutClosesNoCycle) {
-  GroupExecutor executor({.global_max_in_flight = 1});
-  TaskHandle<void> a;
-  TaskHandle<void> b;
-  std::latch submitted(1);
-  a = executor.submit("a", "1", [&] {
-    submitted.wait();
-    EXPECT_FALSE(is_refused_as_cycle([&] { (void)b.join_for(20ms); }));
+TEST(NestedWait, AShutdownHearsOfTheEndOfATaskThatCameBack) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  expect_ends([] {
+    ThreadPool pool({.threads = 3});
+    for (int round = 0; round < 300; ++round) {
+      std::latch submitted(1);
+      GroupExecutor executor({}, pool);
+      auto parent = executor.submit("a", "parent", [&]() -> Task<void> {
+        auto child = executor.submit("a", "child", [] {});
+        submitted.count_down();
+        co_await await_one(child);
+      });
+      submitted.wait();
+      EXPECT_TRUE(executor.shutdown(1h));
+      EXPECT_TRUE(parent.is_done());
+    }
   });
-  b = executor.submit("b", "1",
-                      [&] { EXPECT_FALSE(is_refused_as_cycle([&] { (void)a.join_for(1h); })); });
-  submitted.count_down();
-  EXPECT_TRUE(executor.shutdown(1h));
 }
 
-TEST(NestedWait, UNCLEAR_InVirtualTimeAWaitTimesOutAlsoWhenNothingElseIsToHappen) {
+TEST(NestedWait, BranchesOfOneTaskMayWaitOnSeveralThreadsAtOnce) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  expect_ends([] {
+    GroupExecutor executor({}, {.threads = 4});
+    auto branch = [&](std::string key) -> Task<void> {
+      for (int i = 0; i < 2'000; ++i) {
+        auto child = executor.submit(key, "child", [] {});
+        (void)co_await child;
+      }
+    };
+    auto parent = executor.submit("a", "parent", [&]() -> Task<void> {
+      co_await when_all(branch("b"), branch("c"), branch("d"));
+    });
+    EXPECT_TRUE(parent.join().ok());
+  });
+}
+
+TEST(NestedWait, UnderAGlobalLimitATaskGoesOnWhenAllItsWaitsAreOver) {
+  SimScheduler sim;
+  GroupExecutor executor({.global_max_in_flight = 1}, sim);
+  std::vector<std::string> order;
+  auto parent = executor.submit("a", "parent", [&]() -> Task<void> {
+    auto first = executor.submit("b", "1", [&] { order.emplace_back("first"); });
+    auto second = executor.submit("c", "1", [&] { order.emplace_back("second"); });
+    auto go_on = [&]() -> Task<void> {
+      co_await await_one(first);
+      order.emplace_back("parent goes on");
+    };
+    co_await when_all(go_on(), await_one(second));
+  });
+  EXPECT_TRUE(parent.join().ok());
+  EXPECT_EQ(order, (std::vector<std::string>{"first", "second", "parent goes on"}));
+}
+
+TEST(NestedWait, ATaskMayWaitAlsoIfThereIsNoOtherThread) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  expect_ends(
+      [] {
+        GroupExecutor executor({}, {.threads = 1, .max_threads = 1});
+        auto outer = executor.submit(
+            "a", "outer", [&] { return executor.submit("a", "inner", answer).join().value(); });
+        EXPECT_EQ(outer.join().value(), 42);
+      },
+      2);
+}
+
+TEST(NestedWait, InVirtualTimeAWaitTimesOutAlsoWhenNothingElseIsToHappen) {
   SimScheduler sim;
   GroupExecutor executor({}, sim);
   auto waiting = executor.submit("a", "1", [](std::stop_token stop) -> Task<void> {

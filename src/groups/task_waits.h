@@ -21,8 +21,14 @@ class TaskWaits final : private GlobalGate::Returner {
   TaskWaits(const TaskWaits&) = delete;
   TaskWaits& operator=(const TaskWaits&) = delete;
 
-  // One more wait begins. Whether the task still holds its lane's permit.
-  bool begin(detail::TaskCore& target);
+  // One more wait begins. REQUIRES: the caller holds the engine's waits_mutex_, and afterwards,
+  // without it, posts the lane and leaves the gate as it is told.
+  struct GivenBack {
+    Lane* lane_to_post = nullptr;
+    bool gate = false;
+    bool keeps_lane = true;
+  };
+  GivenBack begin(detail::TaskCore& target);
 
   // One wait is over: `wakeup` is woken when none is left and the permits are back.
   void end(detail::Wakeup& wakeup);

@@ -74,7 +74,7 @@ class Checked {
       case Call::kLimitThree:
         return limits_.running != limit_of(call);
       case Call::kGiveBack:
-        return !running_.empty() && !waiting_.empty();
+        return !running_.empty();
       case Call::kComeBack:
         return !lent_.empty();
       default:
@@ -195,13 +195,14 @@ class Checked {
   }
 
   void give_back() {
-    const Lane::GivenBack given = lane_.give_back_for(*waiting_.back());
+    const Lane::GivenBack given = lane_.give_back_for(waiting_.empty() ? nullptr : waiting_.back());
     EXPECT_TRUE(given.given_back);
     lent_.push_back(running_.front());
     running_.pop_front();
     post(given.post_turn);
+    if (running_.empty()) return;
     // Nothing happens for somebody who does not wait.
-    const Lane::GivenBack refused = lane_.give_back_for(*lent_.front());
+    const Lane::GivenBack refused = lane_.give_back_for(lent_.front());
     EXPECT_FALSE(refused.given_back || refused.post_turn);
   }
 

@@ -183,7 +183,7 @@ TEST_F(LaneTest, APermitThatIsLentLetsTheNextOneInAndComesBackInFront) {
   lane_.set_limits({.running = 1});
   for (std::size_t i = 0; i < 4; ++i) enter(i);
   lane_.take();
-  const Lane::GivenBack lent = lane_.give_back_for(waiters_[2]);
+  const Lane::GivenBack lent = lane_.give_back_for(&waiters_[2]);
   EXPECT_TRUE(lent.given_back);
   EXPECT_TRUE(lent.post_turn);
   EXPECT_EQ(lane_.take().waiter, &waiters_[1]);
@@ -197,10 +197,24 @@ TEST_F(LaneTest, NoPermitIsLentForSomebodyWhoDoesNotWait) {
   lane_.set_limits({.running = 1});
   enter(0);
   lane_.take();
-  const Lane::GivenBack lent = lane_.give_back_for(waiters_[1]);
+  const Lane::GivenBack lent = lane_.give_back_for(&waiters_[1]);
   EXPECT_FALSE(lent.given_back);
   EXPECT_FALSE(lent.post_turn);
   EXPECT_EQ(lane_.counts().running, 1U);
+}
+
+TEST_F(LaneTest, APermitMayBeLentForNobodyInParticular) {
+  lane_.set_limits({.running = 1});
+  enter(0);
+  enter(1);
+  lane_.take();
+  EXPECT_TRUE(lane_.give_back_for(nullptr).post_turn);
+  EXPECT_EQ(lane_.take().waiter, &waiters_[1]);
+  EXPECT_TRUE(lane_.give_back_for(nullptr).given_back) << "also when nobody waits";
+  EXPECT_TRUE(lane_.idle());
+  EXPECT_EQ(lane_.enter_in_front(waiters_[1]), Lane::Entered::kNeedsTurn);
+  EXPECT_EQ(lane_.take().waiter, &waiters_[1]);
+  EXPECT_EQ(lane_.counts().succeeded, 0U);
 }
 
 TEST_F(LaneTest, CountsWhatBecameOfEach) {

@@ -1,10 +1,22 @@
 #include "keyway/executor_scheduler.h"
 
+#include <algorithm>
+#include <cstdint>
+#include <set>
+
 #include "base/mutex.h"
 #include "runtime/service_thread.h"
 
 namespace keyway {
 namespace {
+
+class ExecutorScheduler;
+
+struct RunningHere {
+  const ExecutorScheduler* scheduler = nullptr;
+  std::uint64_t turn = 0;
+};
+constinit thread_local RunningHere running_here;
 
 class ExecutorScheduler final : public Scheduler {
  public:
@@ -18,36 +30,55 @@ class ExecutorScheduler final : public Scheduler {
       MutexLock lock(mutex_);
       ++posted_;
     }
-    execute_([this, &runnable] {
-      const ExecutorScheduler* outer = std::exchange(running_here_, this);
-      Turn turn;
-      runnable.run(turn);
-      running_here_ = outer;
-      MutexLock lock(mutex_);
-      if (--posted_ == 0) none_posted_.notify_all();
-    });
+    execute_([this, &runnable] { run(runnable); });
   }
 
   TimePoint now() const override { return std::chrono::steady_clock::now(); }
   void add_timer(Timer& timer, TimePoint deadline) override { service_.add_timer(timer, deadline); }
   bool cancel_timer(Timer& timer) override { return service_.cancel_timer(timer); }
   void wait_for_turns_in_progress() override {
-    if (running_here_ != this) wait_until_posted_have_run();
+    MutexLock lock(mutex_);
+    std::set<std::uint64_t> in_progress = turns_;
+    if (running_here.scheduler == this) in_progress.erase(running_here.turn);
+    const auto one_goes_on = [&]() KEYWAY_REQUIRES(mutex_) {
+      return std::any_of(in_progress.begin(), in_progress.end(),
+                         [&](std::uint64_t turn) KEYWAY_REQUIRES(mutex_) {
+                           return turns_.contains(turn);
+                         });
+    };
+    while (one_goes_on()) turn_ended_.wait(mutex_);
   }
 
  private:
-  void wait_until_posted_have_run() {
+  void run(Runnable& runnable) {
+    RunningHere here{.scheduler = this};
+    {
+      MutexLock lock(mutex_);
+      here.turn = next_turn_++;
+      turns_.insert(here.turn);
+    }
+    const RunningHere outer = std::exchange(running_here, here);
+    Turn turn;
+    runnable.run(turn);
+    running_here = outer;
     MutexLock lock(mutex_);
-    while (posted_ > 0) none_posted_.wait(mutex_);
+    turns_.erase(here.turn);
+    --posted_;
+    turn_ended_.notify_all();
   }
 
-  static inline constinit thread_local const ExecutorScheduler* running_here_ = nullptr;
+  void wait_until_posted_have_run() {
+    MutexLock lock(mutex_);
+    while (posted_ > 0) turn_ended_.wait(mutex_);
+  }
 
   const std::function<void(std::function<void()>)> execute_;
 
   Mutex mutex_;
-  CondVar none_posted_;
-  std::size_t posted_ KEYWAY_GUARDED_BY(mutex_) = 0;
+  CondVar turn_ended_;
+  std::size_t posted_ KEYWAY_GUARDED_BY(mutex_) = 0;  // not run to their end yet
+  std::uint64_t next_turn_ KEYWAY_GUARDED_BY(mutex_) = 0;
+  std::set<std::uint64_t> turns_ KEYWAY_GUARDED_BY(mutex_);  // in progress
 
   ServiceThread service_;
 };

@@ -5,7 +5,7 @@
 //   who posts        pushes the item           then reads the counts: if nobody searches and
 //                                              somebody is parked, wakes one
 //   who goes to      says so in the counts     then looks into the queue once more: if it is not
-//   sleep                                      empty, gets up again
+//   sleep                                      empty, gets up again, and searches
 //
 // So either the poster sees the sleeper or the sleeper sees the item. A worker that searches when
 // the item comes is not woken, but it looks once more when it stops searching: as a sleeper (above),
@@ -33,6 +33,7 @@ class IdleProtocol {
 
   void thread_started() { add(kThread + kSearching); }
   void thread_ended() { add(-kThread); }
+  void thread_ended_parked() { add(-kThread - kParked); }
 
   // At most one searches at a time, but for those who were just woken.
   bool start_searching() {
@@ -46,7 +47,7 @@ class IdleProtocol {
 
   // Before the caller looks into the queue for the last time.
   void park(bool was_searching) { add(was_searching ? kParked - kSearching : kParked); }
-  void unpark_self() { add(-kParked); }
+  // Whoever gets up, by itself or woken, searches: so it looks for more when it has found something.
   void unpark_to_search() { add(kSearching - kParked); }
 
   // Parks although there may be work, if `wanted` others stay active.

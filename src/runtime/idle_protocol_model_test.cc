@@ -312,7 +312,8 @@ class Explorer {
       case Pc::kLeaveParked:
         if (state.mutex_owner != kNobody) return false;
         if (std::erase(state.parked, who) > 0) {
-          apply(state, [](IdleProtocol& idle) { idle.unpark_self(); });
+          apply(state, [](IdleProtocol& idle) { idle.unpark_to_search(); });
+          me.searching = true;
           me.pc = Pc::kPop;
         } else {
           me.pc = Pc::kSleep;  // somebody wakes it just now

@@ -50,10 +50,10 @@ TEST(IdleProtocol, AParkedThreadIsNotActiveAndASearcherThatParksSearchesNoMore) 
   EXPECT_EQ(seen(protocol), std::tuple(2, 1, 0));
   protocol.park(/*was_searching=*/false);
   EXPECT_EQ(protocol.counts().active(), 0U);
-  protocol.unpark_self();
-  EXPECT_EQ(seen(protocol), std::tuple(2, 1, 0));
   protocol.unpark_to_search();
-  EXPECT_EQ(seen(protocol), std::tuple(2, 0, 1));
+  EXPECT_EQ(seen(protocol), std::tuple(2, 1, 1));
+  protocol.thread_ended_parked();
+  EXPECT_EQ(seen(protocol), std::tuple(1, 0, 1));
 }
 
 TEST(IdleProtocol, ASurplusThreadParksOnlyWhileEnoughOthersAreActive) {

@@ -5,6 +5,15 @@
 
 namespace keyway::detail {
 
+namespace {
+
+// Too far away to be counted is as far away as can be.
+TimePoint saturating_add(TimePoint time, Duration duration) {
+  return duration > TimePoint::max() - time ? TimePoint::max() : time + duration;
+}
+
+}  // namespace
+
 void Resumption::run(Turn& turn) {
   const CurrentTaskScope scope(context_->running_task);
   // The coroutine may end and take this object with it.
@@ -23,7 +32,7 @@ bool SleepAwaiter::suspend(std::coroutine_handle<> coroutine, const TaskContext&
   coroutine_ = coroutine;
   context_ = &context;
   Scheduler& scheduler = *context.scheduler;
-  scheduler.add_timer(*this, scheduler.now() + duration_);
+  scheduler.add_timer(*this, saturating_add(scheduler.now(), duration_));
   if (context.stop.stop_possible()) on_stop_.emplace(context.stop, OnStop{this});
   Phase expected = kStarting;
   // acq_rel: pairs with wake().

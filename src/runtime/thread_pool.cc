@@ -30,7 +30,7 @@ constexpr int kYieldsOnOneCore = 8;
 
 constexpr unsigned kWakeAtOnce = 4;
 constexpr int kQuietTicksBeforeSleep = 16;
-constexpr auto kIdleBeforeTrim = std::chrono::milliseconds(50);
+constexpr auto kIdleBeforeTrim = std::chrono::milliseconds(20);
 
 unsigned usable_cores() {
   cpu_set_t set;
@@ -56,10 +56,12 @@ class ThreadPool::Impl {
   void wait_for_turns_in_progress() KEYWAY_EXCLUDES(workers_mutex_);
   void begin_blocking();
   void end_blocking();
+  bool has_no_other_thread() const;
+  bool run_one_here();
   ThreadPoolStats stats() const KEYWAY_EXCLUDES(workers_mutex_);
 
  private:
-  enum class Woken { kToSearch, kToLook, kToEnd };
+  enum class Woken { kToSearch, kToEnd };
 
   // What a worker does.
   void run(Worker& me);
@@ -95,7 +97,8 @@ class ThreadPool::Impl {
   int quiet_ticks_ = 0;  // the service thread's
 
   mutable Mutex workers_mutex_;
-  std::vector<std::unique_ptr<Worker>> workers_ KEYWAY_GUARDED_BY(workers_mutex_);
+  std::vector<std::shared_ptr<Worker>> workers_ KEYWAY_GUARDED_BY(workers_mutex_);
+  bool closed_ KEYWAY_GUARDED_BY(workers_mutex_) = false;
   unsigned peak_threads_ KEYWAY_GUARDED_BY(workers_mutex_) = 0;
   std::uint64_t past_turns_ KEYWAY_GUARDED_BY(workers_mutex_) = 0;
   std::uint64_t past_parks_ KEYWAY_GUARDED_BY(workers_mutex_) = 0;
@@ -136,7 +139,8 @@ ThreadPool::Impl::~Impl() {
     {
       MutexLock lock(workers_mutex_);
       join_ended();
-      if (workers_.empty()) return;
+      closed_ = workers_.empty();
+      if (closed_) return;
     }
     std::this_thread::yield();
   }
@@ -150,7 +154,7 @@ void ThreadPool::Impl::run(Worker& me) {
   Turn turn{.clock = &clock};
   bool searching = true;  // as IdleProtocol::thread_started() has it
   while (true) {
-    Woken woken = Woken::kToLook;
+    Woken woken = Woken::kToSearch;
     if (Runnable* item = ready_.pop()) {
       const bool last_searcher = searching && idle_.stop_searching();
       searching = false;
@@ -167,7 +171,7 @@ void ThreadPool::Impl::run(Worker& me) {
       woken = park(me, searching);
     }
     if (woken == Woken::kToEnd) break;
-    searching = woken == Woken::kToSearch;
+    searching = true;
   }
 }
 
@@ -207,7 +211,8 @@ ThreadPool::Impl::Woken ThreadPool::Impl::park(Worker& me, bool searching) {
   // The last look, after it was said that this worker sleeps: see IdleProtocol.
   const bool stopping = stopping_.load(std::memory_order_seq_cst);
   if ((stopping || !ready_.empty()) && leave_parked(me)) {
-    if (!stopping || !ready_.empty()) return Woken::kToLook;
+    if (!stopping || !ready_.empty()) return Woken::kToSearch;
+    idle_.stop_searching();
     idle_.thread_ended();
     return Woken::kToEnd;
   }
@@ -220,7 +225,7 @@ ThreadPool::Impl::Woken ThreadPool::Impl::park_surplus(Worker& me) {
     MutexLock lock(park_mutex_);
     enlist_parked(me);
   }
-  if (stopping_.load(std::memory_order_seq_cst) && leave_parked(me)) return Woken::kToLook;
+  if (stopping_.load(std::memory_order_seq_cst) && leave_parked(me)) return Woken::kToSearch;
   return sleep(me);
 }
 
@@ -247,7 +252,8 @@ bool ThreadPool::Impl::leave_parked(Worker& me) {
   MutexLock lock(park_mutex_);
   if (!me.in_parked_list) return false;  // somebody wakes this worker just now
   delist_parked(me);
-  idle_.unpark_self();
+  // It searches again: those who posted meanwhile may have left more than one item to it.
+  idle_.unpark_to_search();
   return true;
 }
 
@@ -255,8 +261,7 @@ bool ThreadPool::Impl::end_if_surplus(Worker& me) {
   MutexLock lock(park_mutex_);
   if (!me.in_parked_list || idle_.counts().threads <= base_threads_) return false;
   delist_parked(me);
-  idle_.unpark_self();
-  idle_.thread_ended();
+  idle_.thread_ended_parked();
   return true;
 }
 
@@ -313,8 +318,8 @@ void ThreadPool::Impl::wake(unsigned how_many, bool unless_searching) {
 bool ThreadPool::Impl::spawn() {
   MutexLock lock(workers_mutex_);
   join_ended();
-  if (workers_.size() >= max_threads_ || stopping_.load(std::memory_order_relaxed)) return false;
-  Worker& worker = *workers_.emplace_back(std::make_unique<Worker>());
+  if (workers_.size() >= max_threads_ || closed_) return false;
+  Worker& worker = *workers_.emplace_back(std::make_shared<Worker>());
   idle_.thread_started();
   try {
     worker.thread = std::thread([this, &worker] {
@@ -414,11 +419,29 @@ void ThreadPool::Impl::end_blocking() {
   }
 }
 
+bool ThreadPool::Impl::has_no_other_thread() const {
+  return this_thread.pool == this && idle_.counts().threads >= max_threads_;
+}
+
+bool ThreadPool::Impl::run_one_here() {
+  if (!has_no_other_thread()) return false;
+  Runnable* item = ready_.pop();
+  if (item == nullptr) return false;
+  Turn turn;
+  item->run(turn);
+  return true;
+}
+
 // ---- what others ask
 
 void ThreadPool::Impl::wait_for_turns_in_progress() {
-  MutexLock lock(workers_mutex_);
-  for (const auto& worker : workers_) {
+  // A copy: while this waits, the pool may grow and shrink.
+  std::vector<std::shared_ptr<Worker>> workers;
+  {
+    MutexLock lock(workers_mutex_);
+    workers = workers_;
+  }
+  for (const auto& worker : workers) {
     if (worker.get() == this_thread.worker) continue;
     // acquire: pairs with run_one().
     const std::uint64_t edge = worker->turn_edges.load(std::memory_order_acquire);
@@ -451,5 +474,7 @@ bool ThreadPool::cancel_timer(Timer& timer) { return impl_->cancel_timer(timer);
 void ThreadPool::wait_for_turns_in_progress() { impl_->wait_for_turns_in_progress(); }
 void ThreadPool::begin_blocking() { impl_->begin_blocking(); }
 void ThreadPool::end_blocking() { impl_->end_blocking(); }
+bool ThreadPool::has_no_other_thread() const { return impl_->has_no_other_thread(); }
+bool ThreadPool::run_one() { return impl_->run_one_here(); }
 
 }  // namespace keyway

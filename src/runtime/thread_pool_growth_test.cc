@@ -237,7 +237,6 @@ TEST(ThreadPoolGrowth, AThreadOfSomebodyElseThatSaysItWaitsIsNoneOfItsBusiness) 
 
 TEST(ThreadPoolGrowth, ItGrowsAlsoWhileSomebodyWaitsForTurnsInProgress) {
   for (int round = 0; round < 5; ++round) {
-    ThreadPool pool({.threads = 1});
     Gate open;
     std::latch began(1);
     std::atomic<bool> first_got_through{false};
@@ -246,6 +245,7 @@ TEST(ThreadPoolGrowth, ItGrowsAlsoWhileSomebodyWaitsForTurnsInProgress) {
       first_got_through = open.wait();
     });
     Job second([&] { open.count_down(); });
+    ThreadPool pool({.threads = 1});
     pool.post(first);
     began.wait();
     std::latch about_to_wait(1);

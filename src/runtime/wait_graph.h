@@ -2,7 +2,8 @@
 // refused instead of begun.
 //
 // A task that waits for another is an edge. The wait may end if the other one runs; or if it stands in
-// a queue and somebody ahead of it can get out of the way. Every wait is checked when it begins,
+// a queue and somebody ahead of it can get out of the way. A coroutine that waits for several ends when
+// all of these waits do. Every wait is checked when it begins,
 // together with all that are there, so the one that would close a cycle finds it.
 //
 // There is one graph in a process, so that cycles through several executors are found too.
@@ -36,8 +37,14 @@ class WaitGraph {
   void end(Ticket ticket) KEYWAY_EXCLUDES(mutex_);
 
  private:
-  using Visited = std::vector<const detail::TaskCore*>;
-  bool may_end(detail::TaskCore& target, Visited& visited) KEYWAY_REQUIRES(mutex_);
+  // Tasks on the way from the new wait to the one in question, and those that are known to end.
+  struct Search {
+    std::vector<const detail::TaskCore*> path;
+    std::vector<const detail::TaskCore*> ending;
+  };
+  bool may_end(detail::TaskCore& target, Search& search) KEYWAY_REQUIRES(mutex_);
+  bool find_out(detail::TaskCore& target, Search& search) KEYWAY_REQUIRES(mutex_);
+  bool all_waits_may_end(const detail::TaskCore& waiter, Search& search) KEYWAY_REQUIRES(mutex_);
 
   Mutex mutex_;
   std::list<Edge> edges_ KEYWAY_GUARDED_BY(mutex_);

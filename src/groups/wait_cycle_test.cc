@@ -1,0 +1,180 @@
+// Tasks that wait for each other: one of the waits is refused, and nothing hangs.
+#include <atomic>
+#include <cstdlib>
+#include <latch>
+#include <stop_token>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <unistd.h>
+
+#include <gtest/gtest.h>
+
+#include "keyway/group_executor.h"
+#include "keyway/testing/sim_scheduler.h"
+
+namespace keyway {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::SimScheduler;
+
+constexpr auto answer = [] { return 42; };
+
+Task<void> await_one(TaskHandle<void>& handle) { (void)co_await handle; }
+
+// Whether a call is refused because it could never end.
+template <class Call>
+bool is_refused_as_cycle(Call call) {
+  try {
+    call();
+  } catch (const Exception& exception) {
+    EXPECT_EQ(exception.code(), ErrorCode::kWaitCycle) << exception.what();
+    return true;
+  }
+  return false;
+}
+
+// A fault here crashes or hangs: in a process of its own.
+template <class Body>
+void expect_ends(Body body, unsigned seconds = 10) {
+  const auto run = [&] {
+    alarm(seconds);
+    body();
+    std::_Exit(::testing::Test::HasFailure() ? 1 : 0);
+  };
+  EXPECT_EXIT(run(), ::testing::ExitedWithCode(0), "");
+}
+
+TEST(WaitCycle, ATaskCannotWaitForItself) {
+  GroupExecutor executor({});
+  std::latch go(1);
+  TaskHandle<bool> self;
+  self = executor.submit("a", "1", [&] {
+    go.wait();
+    return is_refused_as_cycle([&] { (void)self.join(); });
+  });
+  go.count_down();
+  // The handle is the task's until it is done.
+  EXPECT_TRUE(executor.shutdown(1h));
+  EXPECT_TRUE(self.join().value());
+}
+
+// One serial group per name. The first task of each waits for the second one of the next, which
+// stands behind the first. Gives how many of these waits were refused.
+int cycle_of(const std::vector<GroupExecutor*>& executors, const std::vector<std::string>& groups,
+             std::stop_token stop = {}) {
+  const std::size_t count = groups.size();
+  std::latch all_run(static_cast<std::ptrdiff_t>(count));
+  std::latch go(1);
+  std::atomic<int> refused = 0;
+  std::vector<TaskHandle<void>> first;
+  std::vector<TaskHandle<int>> second;
+  for (std::size_t i = 0; i < count; ++i) {
+    first.push_back(executors[i]->submit(groups[i], "first", [&, i] {
+      all_run.count_down();
+      go.wait();
+      refused += is_refused_as_cycle([&] { (void)second[(i + 1) % count].join(stop); }) ? 1 : 0;
+    }));
+  }
+  all_run.wait();
+  for (std::size_t i = 0; i < count; ++i) {
+    second.push_back(executors[i]->submit(groups[i], "second", answer));
+  }
+  go.count_down();
+  for (auto& handle : first) EXPECT_TRUE(handle.join().ok());
+  for (GroupExecutor* executor : executors) EXPECT_TRUE(executor->shutdown(1h));
+  return refused;
+}
+
+TEST(WaitCycle, HasOneOfItsWaitsRefusedAndTheRestEnd) {
+  for (const int global_limit : {kUnlimited, 2}) {
+    GroupExecutor executor({.global_max_in_flight = global_limit});
+    EXPECT_EQ(cycle_of({&executor, &executor}, {"a", "b"}), 1);
+  }
+  GroupExecutor executor({});
+  EXPECT_EQ(cycle_of({&executor, &executor, &executor}, {"a", "b", "c"}), 1);
+}
+
+TEST(WaitCycle, IsFoundAlsoThroughTwoExecutors) {
+  GroupExecutor one({});
+  GroupExecutor other({});
+  EXPECT_EQ(cycle_of({&one, &other}, {"a", "a"}), 1);
+}
+
+TEST(WaitCycle, OfCoroutinesHasOneOfItsWaitsRefusedAndTheRestEnd) {
+  for (std::uint64_t seed = 1; seed <= 50; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    SimScheduler sim(seed);
+    GroupExecutor executor({.global_max_in_flight = 1 + static_cast<int>(seed % 2)}, sim);
+    int refused = 0;
+    TaskHandle<int> a2;
+    TaskHandle<int> b2;
+    auto wait_for = [&](TaskHandle<int>& handle) -> Task<void> {
+      co_await sleep_for(1s);
+      try {
+        (void)co_await handle;
+      } catch (const Exception& exception) {
+        EXPECT_EQ(exception.code(), ErrorCode::kWaitCycle);
+        ++refused;
+      }
+    };
+    auto a1 = executor.submit("a", "1", [&] { return wait_for(b2); });
+    auto b1 = executor.submit("b", "1", [&] { return wait_for(a2); });
+    a2 = executor.submit("a", "2", answer);
+    b2 = executor.submit("b", "2", answer);
+    EXPECT_TRUE(a1.join().ok());
+    EXPECT_TRUE(b1.join().ok());
+    EXPECT_EQ(refused, 1);
+  }
+}
+
+TEST(WaitCycle, IsFoundAlsoIfATaskOfItWaitsForAnotherOneToo) {
+  expect_ends([] {
+    SimScheduler sim;
+    TaskHandle<void> a2;
+    TaskHandle<void> b2;
+    GroupExecutor executor({}, sim);
+    auto harmless = executor.submit("c", "1", []() -> Task<void> { co_await sleep_for(1s); });
+    auto a1 = executor.submit("a", "1", [&]() -> Task<void> {
+      co_await sleep_for(100ms);
+      co_await when_all(await_one(harmless), await_one(b2));
+    });
+    auto b1 = executor.submit("b", "1", [&] { return await_one(a2); });
+    a2 = executor.submit("a", "2", [] {});
+    b2 = executor.submit("b", "2", [] {});
+    EXPECT_TRUE(is_refused_as_cycle([&] { a1.join().value(); }));
+    EXPECT_TRUE(b1.join().ok());
+  });
+}
+
+TEST(WaitCycle, IsNotClosedByAWaitWithATimeout) {
+  GroupExecutor executor({.global_max_in_flight = 1});
+  TaskHandle<void> a;
+  TaskHandle<void> b;
+  std::latch submitted(1);
+  a = executor.submit("a", "1", [&] {
+    submitted.wait();
+    EXPECT_FALSE(is_refused_as_cycle([&] { (void)b.join_for(20ms); }));
+  });
+  b = executor.submit("b", "1",
+                      [&] { EXPECT_FALSE(is_refused_as_cycle([&] { (void)a.join_for(1h); })); });
+  submitted.count_down();
+  EXPECT_TRUE(executor.shutdown(1h));
+}
+
+// A stop token ends a wait only if somebody uses it; a task that hands on its own will do so.
+TEST(WaitCycle, IsFoundAlsoIfTheWaitsCouldBeStopped) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  expect_ends(
+      [] {
+        const std::stop_source never_used;
+        GroupExecutor executor({});
+        EXPECT_EQ(cycle_of({&executor, &executor}, {"a", "b"}, never_used.get_token()), 1);
+      },
+      2);
+}
+
+}  // namespace
+}  // namespace keyway
