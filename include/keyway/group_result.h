@@ -50,8 +50,7 @@ struct GroupResult {
   std::string task_id;
   TaskStatus status = TaskStatus::kRejected;
   std::exception_ptr error;
-  // When it got its permits, so that waiting is not counted, and when it ended. To a microsecond:
-  // the end of one task may serve as the start of the next.
+  // When it got its permits, so that waiting is not counted, and when it ended; to a microsecond.
   TimePoint started{};
   TimePoint ended{};
   detail::ResultValue<T> stored;

@@ -16,13 +16,9 @@ using Duration = std::chrono::steady_clock::duration;
 
 class TickClock;
 
-// What one run of a Runnable is told, and tells the next one on the same thread.
+// What a Runnable is told when it runs.
 struct Turn {
-  // The time just now, or the epoch if nobody read the clock since the thread last waited. A
-  // Runnable that reads the clock at its end leaves the reading here for its successor.
-  TimePoint now{};
-  // The thread's own cheap clock; null: ask the scheduler.
-  TickClock* clock = nullptr;
+  TickClock* clock = nullptr;  // the thread's own cheap clock; null: ask the scheduler
 };
 
 // Something that can stand in a ready queue: a lane whose turn it is, a coroutine to resume.

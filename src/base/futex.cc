@@ -1,5 +1,6 @@
 #include "base/futex.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <climits>
 #include <ctime>
@@ -26,7 +27,9 @@ bool futex_wait(const std::atomic<std::uint32_t>& word, std::uint32_t expected, 
     return true;
   }
   // FUTEX_WAIT_BITSET takes an absolute CLOCK_MONOTONIC time, which is what steady_clock counts.
-  const auto since_boot = deadline->time_since_epoch();
+  // One from before the epoch has passed as well as the epoch itself.
+  const auto since_boot =
+      std::max(deadline->time_since_epoch(), std::chrono::steady_clock::duration::zero());
   const auto seconds = std::chrono::floor<std::chrono::seconds>(since_boot);
   const timespec until{
       .tv_sec = seconds.count(),

@@ -4,9 +4,9 @@
 
 namespace keyway::detail {
 
-const std::uint64_t kHashSeed = [] {
+std::uint64_t hash_seed() {
   std::random_device device;
   return (std::uint64_t{device()} << 32) | device();
-}();
+}
 
 }  // namespace keyway::detail

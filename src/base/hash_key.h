@@ -13,7 +13,7 @@ namespace keyway {
 
 namespace detail {
 
-extern const std::uint64_t kHashSeed;
+std::uint64_t hash_seed();
 
 // The two halves of the 128-bit product, folded: cheap, and no bit is lost to the carry.
 inline std::uint64_t fold_multiply(std::uint64_t a, std::uint64_t b) {
@@ -25,12 +25,13 @@ inline std::uint64_t fold_multiply(std::uint64_t a, std::uint64_t b) {
 }  // namespace detail
 
 inline std::size_t hash_key(std::string_view key) {
+  static const std::uint64_t seed = detail::hash_seed();
   // Odd numbers without structure: digits of the golden ratio and of the square root of two.
   constexpr std::uint64_t kFirst = 0x9e3779b97f4a7c15;
   constexpr std::uint64_t kSecond = 0x6a09e667f3bcc909;
   const char* text = key.data();
   std::size_t left = key.size();
-  std::uint64_t hash = detail::kHashSeed ^ (left * kFirst);
+  std::uint64_t hash = seed ^ (left * kFirst);
   for (; left > 8; left -= 8, text += 8) {
     hash = detail::fold_multiply(hash ^ detail::load_8(text), kSecond);
   }

@@ -216,21 +216,20 @@ void GroupEngine::run_turn(Lane& lane, Turn& turn) {
     give_up_lane(&lane, hash, taken);
     return;
   }
-  if (turn.now == TimePoint{}) turn.now = read_clock(turn);
-  const TimePoint began = turn.now;
-  for (int left = kTurnTasks - 1; taken.waiter != nullptr; --left) {
+  const TimePoint began = read_clock(turn);
+  TimePoint started = began;
+  Lane* current = &lane;
+  for (int left = kTurnTasks - 1;; --left) {
     TaskCore& task = TaskCore::of(*taken.waiter);
-    task.set_lane(&lane);
+    task.set_lane(current);
     TaskStatus status{};
-    if (!run_task(task, taken.number, turn.now, status)) {
-      turn.now = {};
-      return;  // suspended: it keeps its permits
-    }
-    turn.now = read_clock(turn);
-    const TimePoint ended = turn.now;
+    if (!run_task(task, taken.number, started, status)) return;  // suspended: it keeps its permits
+    const TimePoint ended = read_clock(turn);
+    current = task.lane();  // another one with the same key, if it waited and came back
     taken = leave_lane(task, status, goes_on(left, began, ended));
     complete(task, status, ended);
-    if (policy_.listener) turn.now = read_clock(turn);
+    if (taken.waiter == nullptr) return;
+    started = read_clock(turn);
   }
 }
 

@@ -298,8 +298,7 @@ detail::TaskOwner::Waited GroupEngine::wait(TaskCore& task, const TimePoint* dea
   TaskCore* waiter = task_on_this_thread();
   std::unique_ptr<detail::TaskWait> wait;
   if (waiter != nullptr) {
-    const bool bounded = deadline != nullptr || stop.stop_possible();
-    wait = waiter->owner().begin_wait(*waiter, task, bounded);
+    wait = waiter->owner().begin_wait(*waiter, task, /*bounded=*/deadline != nullptr);
     if (wait == nullptr) return Waited::kCycle;
   }
   Scheduler& blocked = waiter != nullptr ? waiter->owner().scheduler() : scheduler_;

@@ -14,11 +14,10 @@ TimePoint saturating_add(TimePoint time, Duration duration) {
 
 }  // namespace
 
-void Resumption::run(Turn& turn) {
+void Resumption::run(Turn&) {
   const CurrentTaskScope scope(context_->running_task);
   // The coroutine may end and take this object with it.
   std::exchange(coroutine_, nullptr).resume();
-  turn.now = {};
 }
 
 // The timer, the stop callback and await_suspend() itself may meet. Who moves phase_ from kArmed to

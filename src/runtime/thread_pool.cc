@@ -162,10 +162,8 @@ void ThreadPool::Impl::run(Worker& me) {
       run_one(*item, turn, me);
       // relaxed: a hint. More are active than should be when those who were blocked go on.
       if (!idle_.park_surplus(target_.load(std::memory_order_relaxed))) continue;
-      turn.now = {};
       woken = park_surplus(me);
     } else {
-      turn.now = {};
       if (!searching) searching = idle_.start_searching();
       if (searching && search()) continue;
       woken = park(me, searching);

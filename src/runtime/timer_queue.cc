@@ -24,22 +24,21 @@ bool TimerQueue::cancel(Timer& timer) {
   return false;
 }
 
-void TimerQueue::fire_due(TimePoint now) {
-  while (true) {
-    Timer* timer = nullptr;
-    {
-      MutexLock lock(mutex_);
-      if (heap_.empty() || heap_.front()->deadline_ > now) return;
-      timer = heap_.front();
-      remove(0);
-      firing_ = timer;
-      firing_thread_ = std::this_thread::get_id();
-    }
-    timer->fire();  // may free the timer
+bool TimerQueue::fire_one(TimePoint now) {
+  Timer* timer = nullptr;
+  {
     MutexLock lock(mutex_);
-    firing_ = nullptr;
-    fired_.notify_all();
+    if (heap_.empty() || heap_.front()->deadline_ > now) return false;
+    timer = heap_.front();
+    remove(0);
+    firing_ = timer;
+    firing_thread_ = std::this_thread::get_id();
   }
+  timer->fire();  // may free the timer
+  MutexLock lock(mutex_);
+  firing_ = nullptr;
+  fired_.notify_all();
+  return true;
 }
 
 std::optional<TimePoint> TimerQueue::next_deadline() const {

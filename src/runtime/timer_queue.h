@@ -1,6 +1,6 @@
 // Timers by deadline: a heap without a thread of its own.
 //
-// Thread safety: every method from any thread, but fire_due() from one at a time.
+// Thread safety: every method from any thread, but fire_one() and fire_due() from one at a time.
 #pragma once
 
 #include <optional>
@@ -20,8 +20,13 @@ class TimerQueue {
   // As Scheduler::cancel_timer.
   bool cancel(Timer& timer) KEYWAY_EXCLUDES(mutex_);
 
-  // Fires the timers whose deadline is not after `now`, earliest first, each without the lock.
-  void fire_due(TimePoint now) KEYWAY_EXCLUDES(mutex_);
+  // Fires the earliest timer, without the lock, if its deadline is not after `now`. False if there
+  // is none such.
+  bool fire_one(TimePoint now) KEYWAY_EXCLUDES(mutex_);
+  void fire_due(TimePoint now) {
+    while (fire_one(now)) {
+    }
+  }
 
   std::optional<TimePoint> next_deadline() const KEYWAY_EXCLUDES(mutex_);
 

@@ -28,7 +28,7 @@ class WaitGraph {
     detail::TaskCore* waiter;
     detail::TaskCore* target;
     bool holds_permit;  // of its lane, while it waits
-    bool bounded;       // ends by itself, by a timeout or a stop
+    bool bounded;       // ends by itself, by a timeout
   };
   using Ticket = std::list<Edge>::iterator;
 

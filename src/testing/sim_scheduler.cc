@@ -31,8 +31,15 @@ class SimScheduler::Impl {
     const std::optional<TimePoint> next = timers_.next_deadline();
     if (!next) return false;
     now_ = std::max(now_, *next);
-    timers_.fire_due(now_);
-    return true;
+    return timers_.fire_one(now_);
+  }
+
+  bool step() {
+    // A timer of this very instant and a ready item may come in either order.
+    const std::optional<TimePoint> next = timers_.next_deadline();
+    const bool due = next && *next <= now_;
+    if (shuffles_ && due && random_below(2) == 0) return timers_.fire_one(now_);
+    return run_ready_item() || fire_next_timer();
   }
 
   void advance(Duration duration) {
@@ -44,7 +51,7 @@ class SimScheduler::Impl {
       if (!next || *next > until) break;
       fire_next_timer();
     }
-    now_ = until;
+    now_ = std::max(now_, until);
   }
 
   std::uint64_t random_below(std::uint64_t bound) {
@@ -63,7 +70,7 @@ SimScheduler::SimScheduler() : impl_(std::make_unique<Impl>(std::nullopt)) {}
 SimScheduler::SimScheduler(std::uint64_t seed) : impl_(std::make_unique<Impl>(seed)) {}
 SimScheduler::~SimScheduler() = default;
 
-bool SimScheduler::run_one() { return impl_->run_ready_item() || impl_->fire_next_timer(); }
+bool SimScheduler::run_one() { return impl_->step(); }
 
 std::size_t SimScheduler::run_until_idle() {
   std::size_t steps = 0;

@@ -52,7 +52,7 @@ class TaskOwner {
   // Blocks the calling thread until `task`, one of this owner's, is done.
   virtual Waited wait(TaskCore& task, const TimePoint* deadline, std::stop_token stop) = 0;
   // `waiter`, one of this owner's, is going to wait for `target`. Null if that would never end.
-  // `bounded`: it ends by itself, by a timeout or a stop.
+  // `bounded`: it ends by itself, by a timeout.
   virtual std::unique_ptr<TaskWait> begin_wait(TaskCore& waiter, TaskCore& target,
                                                bool bounded) = 0;
   // How many tasks hold permits that `task`, one of this owner's, waits for; 0 if it waits for none.
