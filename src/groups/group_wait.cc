@@ -159,16 +159,13 @@ TaskWaits::TaskWaits(GroupEngine& engine, TaskCore& waiter) : engine_(engine), w
 }
 TaskWaits::~TaskWaits() { engine_.end_use(); }
 
-TaskWaits::GivenBack TaskWaits::begin(TaskCore& target) {
+TaskWaits::GivenBack TaskWaits::begin(TaskCore& target, bool target_is_away) {
   GivenBack given;
   ++open_;
   const bool same_lane =
       &target.owner() == &engine_ && waiter_.group_key() == target.group_key();
   if (same_lane && !lane_given_back_) {
     Lane& lane = *waiter_.lane();
-    // One that gave its permit back stands in the queue too, or will.
-    const auto away = engine_.waits_.find(&target);
-    const bool target_is_away = away != engine_.waits_.end() && away->second->lane_given_back_;
     const Lane::GivenBack gave = engine_.change(
         lane, [&] { return lane.give_back_for(target_is_away ? nullptr : &target.waiter()); });
     lane_given_back_ = gave.given_back;
@@ -260,7 +257,9 @@ std::unique_ptr<detail::TaskWait> GroupEngine::begin_wait(TaskCore& waiter, Task
     std::unique_ptr<TaskWaits>& slot = waits_[&waiter];
     if (slot == nullptr) slot = std::make_unique<TaskWaits>(*this, waiter);
     waits = slot.get();
-    given = waits->begin(target);
+    // A target that gave its permit back stands in the queue too, or will.
+    const auto away = waits_.find(&target);
+    given = waits->begin(target, away != waits_.end() && away->second->lane_given_back());
   }
   if (given.lane_to_post != nullptr) scheduler_.post(*given.lane_to_post);
   if (given.gate) leave_gate();

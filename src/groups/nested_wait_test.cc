@@ -378,6 +378,52 @@ TEST(NestedWait, UnderAGlobalLimitATaskGoesOnWhenAllItsWaitsAreOver) {
   EXPECT_EQ(order, (std::vector<std::string>{"first", "second", "parent goes on"}));
 }
 
+// Suspends a coroutine until the test resumes it.
+struct Park {
+  bool await_ready() const { return false; }
+  void await_suspend(std::coroutine_handle<> coroutine) { parked = coroutine; }
+  void await_resume() const {}
+  std::coroutine_handle<>& parked;
+};
+
+TEST(NestedWait, BUG_ATaskThatStandsInLineForItsGlobalPermitMayLendItsGroupsToo) {
+  expect_ends([] {
+    SimScheduler sim;
+    std::coroutine_handle<> target_parked;
+    std::coroutine_handle<> first_branch;
+    std::coroutine_handle<> second_branch;
+    TaskHandle<void> cancelled;
+    TaskHandle<void> child;
+    GroupExecutor executor({.default_group = {.max_concurrency = 2}, .global_max_in_flight = 2},
+                           sim);
+    auto wait_after = [](std::coroutine_handle<>& parked, TaskHandle<void>& handle) -> Task<void> {
+      co_await Park{parked};
+      co_await await_one(handle);
+    };
+    auto parent = executor.submit("a", "parent", [&]() -> Task<void> {
+      co_await when_all(wait_after(first_branch, cancelled), wait_after(second_branch, child));
+    });
+    auto other = executor.submit("b", "1", [&]() -> Task<void> {
+      auto target =
+          executor.submit("c", "1", [&]() -> Task<void> { co_await Park{target_parked}; });
+      co_await await_one(target);
+    });
+    sim.run_ready();  // `parent` and `target` hold the permits
+    child = executor.submit("a", "child", [] {});
+    cancelled = executor.submit("d", "1", [] {});
+    sim.run_ready();                  // their groups stand in line
+    first_branch.resume();            // `parent` lends its global permit, to group a
+    target_parked.resume();           // `other` stands in line for its permit
+    EXPECT_TRUE(cancelled.cancel());  // and so does `parent`
+    second_branch.resume();           // which now lends its group's permit as well
+    sim.run_until_idle();
+    EXPECT_TRUE(other.join().ok());
+    EXPECT_TRUE(parent.join().ok());
+    EXPECT_EQ(executor.stats().running, 0U);
+    EXPECT_TRUE(executor.submit("a", "next", answer).join().ok());
+  });
+}
+
 TEST(NestedWait, ATaskMayWaitAlsoIfThereIsNoOtherThread) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   expect_ends(

@@ -28,7 +28,8 @@ class TaskWaits final : private GlobalGate::Returner {
     bool gate = false;
     bool keeps_lane = true;
   };
-  GivenBack begin(detail::TaskCore& target);
+  GivenBack begin(detail::TaskCore& target, bool target_is_away);
+  bool lane_given_back() const { return lane_given_back_; }  // REQUIRES: as begin()
 
   // One wait is over: `wakeup` is woken when none is left and the permits are back.
   void end(detail::Wakeup& wakeup);
