@@ -8,7 +8,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "keyway/detail/check.h"
+#include "keyway/error.h"
 #include "keyway/scheduler.h"
 #include "keyway/task_status.h"
 
@@ -19,12 +19,14 @@ namespace detail {
 template <class T>
 struct ResultValue {
   std::optional<T> stored;
+  void keep(T&& value) { stored.emplace(std::move(value)); }
   T& get() { return *stored; }
   bool has() const { return stored.has_value(); }
 };
 template <class T>
 struct ResultValue<T&> {
   T* stored = nullptr;
+  void keep(T* value) { stored = value; }
   T& get() const { return *stored; }
   bool has() const { return stored != nullptr; }
 };
@@ -58,10 +60,11 @@ struct GroupResult {
   bool ok() const noexcept { return status == TaskStatus::kSuccess; }
   Duration duration() const { return ended - started; }
 
-  // What the task returned. Throws `error` if it did not return. REQUIRES: not kRejected.
+  // What the task returned. Throws `error` if it did not return, RejectedError if it never ran.
   decltype(auto) value() {
     if (error) std::rethrow_exception(error);
-    KEYWAY_CHECK(stored.has(), "GroupResult::value() of a task that never ran");
+    if (!stored.has())
+      throw RejectedError("task \"" + task_id + "\" was rejected: it has no value");
     return stored.get();
   }
 };

@@ -22,7 +22,7 @@ void require_id(std::string_view id);
 // A null function pointer or an empty std::function is no task.
 template <class F>
 void require_callable(const F& callable, std::string_view key, std::string_view id) {
-  if constexpr (requires { callable == nullptr; }) {
+  if constexpr (!std::is_function_v<F> && requires { callable == nullptr; }) {
     if (callable == nullptr) throw_null_callable(key, id);
   }
 }

@@ -8,7 +8,8 @@
 //       refused with ErrorCode::kWaitCycle.
 //   (2) When a wait returns the result, the task's permits are free again.
 //   (3) A wait with a timeout leaves the task alone: kCancelled with a TimeoutError says that the
-//       wait is over, not the task.
+//       wait is over, not the task. (Within a task the wait also takes back the permits that it gave
+//       up meanwhile, and may return later for that.)
 //   (4) Dropping a handle does not cancel its task.
 // Not guaranteed: a second helping. The result is given out once, as std::future does.
 //
@@ -142,7 +143,7 @@ class [[nodiscard]] TaskHandle {
     } else if constexpr (std::is_void_v<T>) {
       taken.stored.stored = true;
     } else {
-      taken.stored.stored = std::move(task.kept());
+      taken.stored.keep(std::move(task.kept()));
     }
     return taken;
   }

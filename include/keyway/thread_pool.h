@@ -23,7 +23,7 @@
 namespace keyway {
 
 struct ThreadPoolOptions {
-  unsigned threads = 0;         // how many run at least; 0: one per core this process may use
+  unsigned threads = 0;  // how many run at least; 0: one per core this process may use
   // A bound, however many are blocked. A task that waits for another then runs others meanwhile.
   unsigned max_threads = 4096;
   Duration idle_timeout = std::chrono::seconds(5);

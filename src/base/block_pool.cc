@@ -2,7 +2,7 @@
 //
 //   thread    two magazines of up to 64 blocks per size class; no lock
 //   depot     full magazines of all threads, per size class; one lock per 64 blocks
-//   slab      64 KiB of blocks of one class; its memory goes back to the system when all are back
+//   slab      a page of blocks of one class; its memory goes back to the system when all are back
 //
 // In a steady state blocks circulate between threads and depot; slabs are touched only while the
 // number of blocks in use grows, and by trim_blocks(), which an idle worker calls.
@@ -46,9 +46,10 @@ namespace {
 
 constexpr std::size_t kGranule = 16;
 constexpr std::size_t kClasses = kMaxBlockBytes / kGranule + 1;
-constexpr std::size_t kSlabBytes = 64 * 1024;
+// A page: a block that some idle thread holds on to keeps no more memory than that.
+constexpr std::size_t kSlabBytes = 4096;
 constexpr std::size_t kChunkBytes = 2 * 1024 * 1024;  // a huge page
-constexpr std::size_t kSlabsBeforeHugePages = 64;
+constexpr std::size_t kSlabsBeforeHugePages = 1024;
 constexpr std::size_t kSlabHeaderBytes = 64;
 constexpr std::uint32_t kMagazineBlocks = 64;
 

@@ -46,26 +46,29 @@ TickClock::TimePoint TickClock::read_real_clock() {
     return last_;
   }
 
-  using Nanoseconds = std::chrono::duration<double, std::nano>;
-  const double passed = Nanoseconds(now - anchor_).count();
-  const double ticks_passed = static_cast<double>(ticks_now - anchor_ticks_);
-  const double per_tick = passed / ticks_passed;
-  // Too short a time tells too little of a tick; a strange length means that one of the clocks was
-  // set, or the machine moved: then start anew.
-  const bool first = anchor_ == TimePoint{};
-  if (!first && now - anchor_ < kTrust) {
-    last_ = std::max(last_, now);
-    return last_;
-  }
-  const bool plausible = !first && per_tick > 0.1 && per_tick < 10.0;
-  constexpr double kOne = 4294967296.0;
-  nanoseconds_per_tick_ = plausible ? static_cast<std::uint64_t>(per_tick * kOne) : 0;
-  trusted_ticks_ =
-      plausible ? static_cast<std::uint64_t>(Nanoseconds(kTrust).count() / per_tick) : 0;
   last_ = std::max(last_, now);
+  const auto measured = now - origin_;
+  // Too short a time tells too little of a tick.
+  if (origin_ != TimePoint{} && measured >= kShortestBaseline) learn(measured, ticks_now);
+  if (origin_ == TimePoint{} || measured >= kBaseline) {
+    origin_ = now;
+    origin_ticks_ = ticks_now;
+  }
   anchor_ = last_;
   anchor_ticks_ = ticks_now;
   return last_;
+}
+
+void TickClock::learn(std::chrono::nanoseconds measured, std::uint64_t ticks_now) {
+  const double per_tick =
+      static_cast<double>(measured.count()) / static_cast<double>(ticks_now - origin_ticks_);
+  // A strange length means that the machine moved, or slept: then count on nothing, and start anew.
+  const bool plausible = per_tick > 0.1 && per_tick < 10.0;
+  if (!plausible) origin_ = TimePoint{};
+  constexpr double kOne = 4294967296.0;
+  constexpr double kTrusted = std::chrono::duration<double, std::nano>(kTrust).count();
+  nanoseconds_per_tick_ = plausible ? static_cast<std::uint64_t>(per_tick * kOne) : 0;
+  trusted_ticks_ = plausible ? static_cast<std::uint64_t>(kTrusted / per_tick) : 0;
 }
 
 }  // namespace keyway

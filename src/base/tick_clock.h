@@ -2,7 +2,7 @@
 //
 // Between two readings of the real clock, at most kTrust apart, it counts the processor's ticks; how long
 // a tick lasts it learns from those readings. So it is never further from steady_clock than what the two
-// can drift apart in that time, well below a microsecond. On a machine without steady ticks it is
+// can drift apart in that time, below a microsecond. On a machine without steady ticks it is
 // steady_clock.
 //
 // Guarantees: never goes back. Not guaranteed: the same reading as another thread's at the same instant.
@@ -34,6 +34,8 @@ class TickClock {
 
  private:
   static constexpr std::chrono::milliseconds kTrust{1};
+  static constexpr std::chrono::seconds kBaseline{1};
+  static constexpr std::chrono::milliseconds kShortestBaseline{10};
 
   static std::uint64_t ticks() {
 #if defined(__x86_64__)
@@ -43,10 +45,14 @@ class TickClock {
 #endif
   }
   TimePoint read_real_clock();
+  void learn(std::chrono::nanoseconds measured, std::uint64_t ticks_now);
 
   TimePoint last_{};
   TimePoint anchor_{};
   std::uint64_t anchor_ticks_ = 0;
+  // From where the length of a tick is measured: the longer ago, the better, up to kBaseline.
+  TimePoint origin_{};
+  std::uint64_t origin_ticks_ = 0;
   std::uint64_t nanoseconds_per_tick_ = 0;  // 32.32 fixed point
   std::uint64_t trusted_ticks_ = 0;         // 0: the length of a tick is not known
 };

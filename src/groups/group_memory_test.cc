@@ -1,6 +1,4 @@
 // What keys and waiting tasks cost, measured as the system counts it.
-#include <gtest/gtest.h>
-
 #include <chrono>
 #include <fstream>
 #include <latch>
@@ -9,6 +7,8 @@
 #include <vector>
 
 #include <unistd.h>
+
+#include <gtest/gtest.h>
 
 #include "keyway/group_executor.h"
 

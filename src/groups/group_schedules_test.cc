@@ -1,7 +1,5 @@
 // Random operations on a group executor, in random order, under virtual time: whatever happens, what
 // must always be true is true. A schedule is its seed: KEYWAY_SEED=n runs that one alone, and says more.
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <array>
 #include <cstdlib>
@@ -12,6 +10,8 @@
 #include <sstream>
 #include <string>
 #include <vector>
+
+#include <gtest/gtest.h>
 
 #include "keyway/group_executor.h"
 #include "keyway/testing/sim_scheduler.h"

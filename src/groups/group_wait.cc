@@ -36,7 +36,8 @@ class ThreadWakeup final : public detail::Wakeup {
     while (woken_.load(std::memory_order_acquire) == 0) {
       if (scheduler.run_one()) continue;
       const bool naps = scheduler.has_no_other_thread();
-      futex_wait(woken_, 0, naps ? Deadline(std::chrono::steady_clock::now() + kNap) : std::nullopt);
+      futex_wait(woken_, 0,
+                 naps ? Deadline(std::chrono::steady_clock::now() + kNap) : std::nullopt);
     }
   }
 
@@ -162,8 +163,7 @@ TaskWaits::~TaskWaits() { engine_.end_use(); }
 TaskWaits::GivenBack TaskWaits::begin(TaskCore& target, bool target_is_away) {
   GivenBack given;
   ++open_;
-  const bool same_lane =
-      &target.owner() == &engine_ && waiter_.group_key() == target.group_key();
+  const bool same_lane = &target.owner() == &engine_ && waiter_.group_key() == target.group_key();
   if (same_lane && !lane_given_back_) {
     Lane& lane = *waiter_.lane();
     const Lane::GivenBack gave = engine_.change(
@@ -236,15 +236,19 @@ void TaskWaits::came_back(Lane& lane) {
 void TaskWaits::go_on() {
   GroupEngine& engine = engine_;
   std::vector<detail::Wakeup*> woken;
+  bool lane_too = false;
   {
     MutexLock lock(engine.waits_mutex_);
-    returning_ = false;
-    if (open_ == 0) {
+    // Another of the task's branches may have given the lane's permit back by now, or waits.
+    lane_too = open_ == 0 && lane_given_back_;
+    returning_ = lane_too;
+    if (open_ == 0 && !lane_too) {
       woken.swap(over_);
       engine.waits_.erase(&waiter_);
     }
   }
   if (woken.empty()) engine.leave_gate();
+  if (lane_too) engine.come_back(ReturningTask::make(waiter_, *this));
   for (detail::Wakeup* wakeup : woken) wakeup->wake();
 }
 

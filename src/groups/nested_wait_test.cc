@@ -386,7 +386,7 @@ struct Park {
   std::coroutine_handle<>& parked;
 };
 
-TEST(NestedWait, BUG_ATaskThatStandsInLineForItsGlobalPermitMayLendItsGroupsToo) {
+TEST(NestedWait, ATaskThatStandsInLineForItsGlobalPermitMayLendItsGroupsToo) {
   expect_ends([] {
     SimScheduler sim;
     std::coroutine_handle<> target_parked;

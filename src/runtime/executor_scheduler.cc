@@ -42,9 +42,8 @@ class ExecutorScheduler final : public Scheduler {
     if (running_here.scheduler == this) in_progress.erase(running_here.turn);
     const auto one_goes_on = [&]() KEYWAY_REQUIRES(mutex_) {
       return std::any_of(in_progress.begin(), in_progress.end(),
-                         [&](std::uint64_t turn) KEYWAY_REQUIRES(mutex_) {
-                           return turns_.contains(turn);
-                         });
+                         [&](std::uint64_t turn)
+                             KEYWAY_REQUIRES(mutex_) { return turns_.contains(turn); });
     };
     while (one_goes_on()) turn_ended_.wait(mutex_);
   }

@@ -265,6 +265,21 @@ TEST(SyncWait, MayBeCalledByTheOnlyThreadOfThePool) {
   pool.wait_for_turns_in_progress();
 }
 
+TEST(SyncWait, MayBeCalledByTheOnlyThreadThereMayBe) {
+  ThreadPool pool({.threads = 1, .max_threads = 1});
+  std::stop_source stop;  // so that a wait in vain ends at some time
+  std::atomic<bool> over{false};
+  Job job([&] {
+    EXPECT_NO_THROW(static_cast<void>(sync_wait(pool, sleep_and_tell_thread(), stop.get_token())));
+    over = true;
+  });
+  pool.post(job);
+  const auto give_up = std::chrono::steady_clock::now() + 10s;
+  while (!over && std::chrono::steady_clock::now() < give_up) std::this_thread::yield();
+  ASSERT_TRUE(over) << "it hangs";
+  pool.wait_for_turns_in_progress();
+}
+
 TEST(SyncWait, MakesStepsOfASchedulerWithoutThreads) {
   testing::SimScheduler sim;
   const TimePoint start = sim.now();

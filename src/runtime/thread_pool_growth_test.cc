@@ -274,5 +274,26 @@ TEST(ThreadPoolGrowth, ItGrowsAlsoWhileItIsDestroyed) {
   EXPECT_EQ(in_vain, 0) << "they waited for each other until they gave up";
 }
 
+// By then the other threads have ended, since there was nothing for them to do.
+TEST(ThreadPoolGrowth, ARunnableMayWaitForWhatItPostsWhileThePoolIsDestroyed) {
+  Gate open;
+  std::atomic<bool> got_through{false};
+  Job second([&] { open.count_down(); });
+  std::unique_ptr<Job> first;
+  {
+    ThreadPool pool({.threads = 2});
+    std::latch began(1);
+    first = std::make_unique<Job>([&] {
+      began.count_down();
+      EXPECT_TRUE(eventually([&] { return pool.stats().threads == 1; }));
+      pool.post(second);
+      got_through = open.wait();
+    });
+    pool.post(*first);
+    began.wait();
+  }
+  EXPECT_TRUE(got_through) << "it waited until it gave up";
+}
+
 }  // namespace
 }  // namespace keyway
