@@ -11,6 +11,7 @@
 #include <array>
 #include <cstdint>
 #include <new>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -103,6 +104,7 @@ class SlabSource {
     void* memory = free_.back();
     free_.pop_back();
     ++in_use_;
+    ++used_of_chunk_[chunk_of(memory)];
     return new (memory) Slab{.next_partial = nullptr,
                              .previous_partial = nullptr,
                              .free = nullptr,
@@ -112,13 +114,21 @@ class SlabSource {
   }
 
   void give(Slab* slab) {
-    madvise(slab, kSlabBytes, MADV_DONTNEED);
     SpinGuard guard(lock_);
-    free_.push_back(slab);
     --in_use_;
+    // With its last slab a whole chunk goes, also what of a huge page was never used.
+    const std::uintptr_t chunk = chunk_of(slab);
+    const bool last = --used_of_chunk_[chunk] == 0;
+    madvise(last ? reinterpret_cast<void*>(chunk) : slab, last ? kChunkBytes : kSlabBytes,
+            MADV_DONTNEED);
+    free_.push_back(slab);
   }
 
  private:
+  static std::uintptr_t chunk_of(const void* slab) {
+    return reinterpret_cast<std::uintptr_t>(slab) & ~(kChunkBytes - 1);
+  }
+
   void reserve_chunk() KEYWAY_REQUIRES(lock_) {
     // Twice the size, so that an aligned chunk lies inside; the rest goes back at once.
     void* mapped = mmap(nullptr, 2 * kChunkBytes, PROT_READ | PROT_WRITE,
@@ -141,6 +151,7 @@ class SlabSource {
 
   SpinLock lock_;
   std::vector<void*> free_ KEYWAY_GUARDED_BY(lock_);
+  std::unordered_map<std::uintptr_t, std::uint32_t> used_of_chunk_ KEYWAY_GUARDED_BY(lock_);
   std::size_t in_use_ KEYWAY_GUARDED_BY(lock_) = 0;
 };
 

@@ -64,7 +64,11 @@ std::coroutine_handle<> BlockingCompletion::done() noexcept {
 void BlockingCompletion::wait(Scheduler& scheduler) {
   scheduler.begin_blocking();
   while (done_.load(std::memory_order_acquire) == 0) {
-    if (!scheduler.run_one()) futex_wait(done_, 0, std::nullopt);
+    if (scheduler.run_one()) continue;
+    // A thread that must look after others too only naps.
+    const bool naps = scheduler.has_no_other_thread();
+    const TimePoint nap_over = std::chrono::steady_clock::now() + std::chrono::milliseconds(1);
+    futex_wait(done_, 0, naps ? Deadline(nap_over) : std::nullopt);
   }
   scheduler.end_blocking();
 }

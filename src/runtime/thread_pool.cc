@@ -288,8 +288,8 @@ void ThreadPool::Impl::wake_if_needed() {
     wake(target > base_threads_ ? std::min(kWakeAtOnce, target - counts.active()) : 1,
          /*unless_searching=*/true);
   }
-  // Everybody works, or more than one per core do: see to it that somebody watches them.
-  if (counts.active() >= base_threads_) service_.want_ticks();
+  // Nobody is left to wake, or more than one per core work: see to it that somebody watches them.
+  if (counts.parked == 0 || counts.active() >= base_threads_) service_.want_ticks();
 }
 
 void ThreadPool::Impl::wake(unsigned how_many, bool unless_searching) {
