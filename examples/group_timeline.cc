@@ -3,8 +3,8 @@
 //   vip   at most 4 at once   6 tasks of 40 ms
 //   std   at most 1 at once   3 tasks of 80 ms
 //
-// Every block below comes from the times in the tasks' results. The program fails if they show that a
-// limit was exceeded.
+// Every block below comes from the times in the tasks' results. The program fails if they show
+// that a limit was exceeded.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -91,8 +91,8 @@ int main() {
       .groups = {{"vip", {.max_concurrency = 4}}, {"std", {.max_concurrency = 1}}},
   });
 
-  // submit() does not wait: it takes the group, a name for the task and anything that can be called,
-  // and returns a handle. The tasks here block their thread; the executor has others for the rest.
+  // submit() does not wait: it takes the group, a name for the task and anything that can be
+  // called, and returns a handle. The tasks here block their thread; the executor has others.
   const keyway::TimePoint zero = std::chrono::steady_clock::now();
   std::vector<keyway::TaskHandle<void>> vip;
   std::vector<keyway::TaskHandle<void>> standard;

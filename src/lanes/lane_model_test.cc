@@ -1,4 +1,5 @@
-// The lane against a model of a few lines: every sequence of a few calls, and many long random ones.
+// The lane against a model of a few lines: every sequence of a few calls, and many long random
+// ones.
 #include <algorithm>
 #include <cstdlib>
 #include <deque>

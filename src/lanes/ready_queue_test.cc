@@ -153,8 +153,8 @@ TEST(ReadyQueue, ItemsThatGoRoundAreNeverLostNorDoubled) {
   EXPECT_EQ(left, 3);
 }
 
-// What the pool's sleep protocol builds on: who says that it sleeps and then sees the queue empty is
-// seen by whoever pushes and then looks for sleepers.
+// What the pool's sleep protocol builds on: who says that it sleeps and then sees the queue empty
+// is seen by whoever pushes and then looks for sleepers.
 TEST(ReadyQueue, APushAndALookAtItNeverMissEachOther) {
   constexpr int kRounds = 20'000;
   ReadyQueue queue;

@@ -1,8 +1,8 @@
 // All interleavings of the sleep protocol.
 //
 // Posters and workers are step machines that do what a poster and ThreadPool's workers do around
-// IdleProtocol and ReadyQueue, one atomic operation per step. Every order of their steps is tried; a
-// violation is reported with the steps that lead to it.
+// IdleProtocol and ReadyQueue, one atomic operation per step. Every order of their steps is tried;
+// a violation is reported with the steps that lead to it.
 #include <algorithm>
 #include <cstdint>
 #include <map>

@@ -167,8 +167,8 @@ TEST(ServiceThread, TicksWhileItIsWanted) {
   ticks.wait_for(5);
 }
 
-// Who wants a tick says why, then asks for it; the thread says that it will sleep, then looks why it
-// should not. However the two meet, there is a tick.
+// Who wants a tick says why, then asks for it; the thread says that it will sleep, then looks why
+// it should not. However the two meet, there is a tick.
 TEST(ServiceThread, ATickThatIsWantedWhileItGoesToSleepIsNotLost) {
   Ticks ticks;  // each is the last, as far as tick() knows
   std::atomic<bool> reason{false};

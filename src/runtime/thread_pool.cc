@@ -239,7 +239,8 @@ ThreadPool::Impl::Woken ThreadPool::Impl::sleep(Worker& me) {
   };
   const TimePoint began = std::chrono::steady_clock::now();
   if (slept_until(began + kIdleBeforeTrim)) return Woken::kToSearch;
-  detail::trim_blocks();
+  // Memory goes back when nobody works any more: the last one to sleep sees to it.
+  if (idle_.counts().active() == 0) detail::trim_blocks();
   if (slept_until(began + idle_timeout_)) return Woken::kToSearch;
   if (end_if_surplus(me)) return Woken::kToEnd;
   slept_until(std::nullopt);

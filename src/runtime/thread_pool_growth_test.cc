@@ -1,5 +1,5 @@
-// How many threads a pool has, and when: it grows for runnables that are blocked, never for those that
-// work, and shrinks again.
+// How many threads a pool has, and when: it grows for runnables that are blocked, never for those
+// that work, and shrinks again.
 #include <atomic>
 #include <chrono>
 #include <condition_variable>

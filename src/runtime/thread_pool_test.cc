@@ -122,8 +122,8 @@ TEST(ThreadPool, WhatAPosterWroteTheRunnableSeesAndTheOtherWayRound) {
   }
 }
 
-// The times between the posts sweep over what a worker does when it runs out of work: it looks on for
-// some 30 us, then it goes to sleep.
+// The times between the posts sweep over what a worker does when it runs out of work: it looks on
+// for some 30 us, then it goes to sleep.
 TEST(ThreadPool, NoWakeUpIsLostHoweverAPostMeetsAWorkerThatGoesToSleep) {
   for (const unsigned threads : {1U, 2U, 3U}) {
     ThreadPool pool({.threads = threads});
