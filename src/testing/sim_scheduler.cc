@@ -11,59 +11,59 @@ namespace keyway::testing {
 
 class SimScheduler::Impl {
  public:
-  explicit Impl(std::optional<std::uint64_t> seed) : shuffles_(seed.has_value()) {
-    random_.seed(seed.value_or(0));
+  explicit Impl(std::optional<std::uint64_t> seed) : shuffles(seed.has_value()) {
+    random.seed(seed.value_or(0));
   }
 
-  void post(Runnable& runnable) { ready_.push_back(&runnable); }
+  void post(Runnable& runnable) { ready.push_back(&runnable); }
 
   bool run_ready_item() {
-    if (ready_.empty()) return false;
-    const std::size_t index = shuffles_ ? random_below(ready_.size()) : 0;
-    Runnable* item = ready_[index];
-    ready_.erase(ready_.begin() + static_cast<std::ptrdiff_t>(index));
+    if (ready.empty()) return false;
+    const std::size_t index = shuffles ? random_below(ready.size()) : 0;
+    Runnable* item = ready[index];
+    ready.erase(ready.begin() + static_cast<std::ptrdiff_t>(index));
     Turn turn;
     item->run(turn);
     return true;
   }
 
   bool fire_next_timer() {
-    const std::optional<TimePoint> next = timers_.next_deadline();
+    const std::optional<TimePoint> next = timers.next_deadline();
     if (!next) return false;
-    now_ = std::max(now_, *next);
-    return timers_.fire_one(now_);
+    now = std::max(now, *next);
+    return timers.fire_one(now);
   }
 
   bool step() {
     // A timer of this very instant and a ready item may come in either order.
-    const std::optional<TimePoint> next = timers_.next_deadline();
-    const bool due = next && *next <= now_;
-    if (shuffles_ && due && random_below(2) == 0) return timers_.fire_one(now_);
+    const std::optional<TimePoint> next = timers.next_deadline();
+    const bool due = next && *next <= now;
+    if (shuffles && due && random_below(2) == 0) return timers.fire_one(now);
     return run_ready_item() || fire_next_timer();
   }
 
   void advance(Duration duration) {
-    const TimePoint until = now_ + duration;
+    const TimePoint until = now + duration;
     while (true) {
       while (run_ready_item()) {
       }
-      const std::optional<TimePoint> next = timers_.next_deadline();
+      const std::optional<TimePoint> next = timers.next_deadline();
       if (!next || *next > until) break;
       fire_next_timer();
     }
-    now_ = std::max(now_, until);
+    now = std::max(now, until);
   }
 
   std::uint64_t random_below(std::uint64_t bound) {
-    return std::uniform_int_distribution<std::uint64_t>(0, bound - 1)(random_);
+    return std::uniform_int_distribution<std::uint64_t>(0, bound - 1)(random);
   }
 
-  const bool shuffles_;
-  std::mt19937_64 random_;
+  const bool shuffles;
+  std::mt19937_64 random;
   // Not the epoch: a time of zero means "not known" elsewhere.
-  TimePoint now_{std::chrono::hours(1)};
-  std::deque<Runnable*> ready_;
-  TimerQueue timers_;
+  TimePoint now{std::chrono::hours(1)};
+  std::deque<Runnable*> ready;
+  TimerQueue timers;
 };
 
 SimScheduler::SimScheduler() : impl_(std::make_unique<Impl>(std::nullopt)) {}
@@ -85,13 +85,13 @@ std::size_t SimScheduler::run_ready() {
 }
 
 void SimScheduler::advance(Duration duration) { impl_->advance(duration); }
-std::size_t SimScheduler::ready_count() const { return impl_->ready_.size(); }
+std::size_t SimScheduler::ready_count() const { return impl_->ready.size(); }
 std::uint64_t SimScheduler::random_below(std::uint64_t bound) { return impl_->random_below(bound); }
 void SimScheduler::post(Runnable& runnable) { impl_->post(runnable); }
-TimePoint SimScheduler::now() const { return impl_->now_; }
+TimePoint SimScheduler::now() const { return impl_->now; }
 void SimScheduler::add_timer(Timer& timer, TimePoint deadline) {
-  impl_->timers_.add(timer, deadline);
+  impl_->timers.add(timer, deadline);
 }
-bool SimScheduler::cancel_timer(Timer& timer) { return impl_->timers_.cancel(timer); }
+bool SimScheduler::cancel_timer(Timer& timer) { return impl_->timers.cancel(timer); }
 
 }  // namespace keyway::testing
