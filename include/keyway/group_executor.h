@@ -84,9 +84,10 @@ class GroupExecutor {
   template <class F>
   auto submit(std::string_view group_key, std::string_view task_id, F&& callable)
       -> TaskHandle<detail::TaskValue<std::decay_t<F>>> {
+    const std::size_t hash = detail::require_key(group_key);
     auto& task = make(2, group_key, task_id, std::forward<F>(callable));
     TaskHandle<detail::TaskValue<std::decay_t<F>>> handle(task);
-    enqueue(task);  // whether it was turned away, the handle knows
+    enqueue(task, hash);  // whether it was turned away, the handle knows
     return handle;
   }
 
@@ -94,7 +95,8 @@ class GroupExecutor {
   // the policy lets the caller run it. What it throws is seen by the listener alone.
   template <class F>
   Result<void> post(std::string_view group_key, F&& callable) {
-    if (enqueue(make(1, group_key, {}, std::forward<F>(callable)))) return {};
+    const std::size_t hash = detail::require_key(group_key);
+    if (enqueue(make(1, group_key, {}, std::forward<F>(callable)), hash)) return {};
     return detail::turned_away(group_key);
   }
 
@@ -135,14 +137,13 @@ class GroupExecutor {
 
   template <class F>
   auto& make(std::uint32_t references, std::string_view key, std::string_view id, F&& callable) {
-    detail::require_key(key);
     detail::require_id(id);
     detail::require_callable(callable, key, id);
     return detail::TaskNode<std::decay_t<F>>::make(owner(), references, key, id,
                                                    std::forward<F>(callable));
   }
   detail::TaskOwner& owner() const;
-  bool enqueue(detail::TaskCore& task);
+  bool enqueue(detail::TaskCore& task, std::size_t hash);
 
   std::unique_ptr<GroupEngine> engine_;
   // Destroyed first: when its threads are gone, nobody uses the engine any more.

@@ -15,7 +15,8 @@ namespace keyway {
 
 namespace detail {
 
-void require_key(std::string_view key);
+// Throws for one that cannot be a key; otherwise gives its hash.
+std::size_t require_key(std::string_view key);
 void require_id(std::string_view id);
 [[noreturn]] void throw_null_callable(std::string_view key, std::string_view id);
 

@@ -14,11 +14,15 @@ namespace keyway {
 using TimePoint = std::chrono::steady_clock::time_point;
 using Duration = std::chrono::steady_clock::duration;
 
+class Runnable;
 class TickClock;
 
-// What a Runnable is told when it runs.
+// What a Runnable is told when it runs, and what it says when it is done.
 struct Turn {
   TickClock* clock = nullptr;  // the thread's own cheap clock; null: ask the scheduler
+  // To be posted once run() has returned. The thread that ran it comes for more work itself, so
+  // nobody need be woken.
+  Runnable* again = nullptr;
 };
 
 // Something that can stand in a ready queue: a lane whose turn it is, a coroutine to resume.

@@ -5,7 +5,8 @@
 //   slab      a page of blocks of one class; its memory goes back to the system when all are back
 //
 // In a steady state blocks circulate between threads and depot; slabs are touched only while the
-// number of blocks in use grows, and by trim_blocks(), which an idle worker calls.
+// number of blocks in use grows, by trim_blocks(), which an idle worker calls, and by whoever gives
+// blocks back when nobody has asked for any for a while.
 #include "keyway/detail/block_pool.h"
 
 #include <array>
@@ -16,6 +17,7 @@
 #include <vector>
 
 #include <sys/mman.h>
+#include <time.h>
 
 #include "base/spin_lock.h"
 #include "keyway/detail/check.h"
@@ -53,6 +55,13 @@ constexpr std::size_t kChunkBytes = 2 * 1024 * 1024;  // a huge page
 constexpr std::size_t kSlabsBeforeHugePages = 1024;
 constexpr std::size_t kSlabHeaderBytes = 64;
 constexpr std::uint32_t kMagazineBlocks = 64;
+
+// To the next few milliseconds; it costs a fourth of a precise reading.
+std::int64_t coarse_milliseconds() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+  return std::int64_t{now.tv_sec} * 1000 + now.tv_nsec / 1'000'000;
+}
 
 std::size_t class_of(std::size_t size_bytes) {
   return size_bytes == 0 ? 1 : (size_bytes + kGranule - 1) / kGranule;
@@ -166,7 +175,9 @@ class alignas(64) Depot {
   void set_block_bytes(std::size_t size_bytes) { block_bytes_ = size_bytes; }
 
   Magazine take() {
+    const std::int64_t now = coarse_milliseconds();
     SpinGuard guard(lock_);
+    last_taken_ = now;
     if (full_ != nullptr) return pop_full();
     Magazine magazine;
     while (magazine.count < kMagazineBlocks) magazine.push(take_from_slab());
@@ -175,13 +186,17 @@ class alignas(64) Depot {
 
   void give(Magazine magazine) {
     if (magazine.count == 0) return;
+    const std::int64_t now = coarse_milliseconds();
     SpinGuard guard(lock_);
-    if (magazine.count == kMagazineBlocks) {
+    const bool wanted = now - last_taken_ < kBlocksKept.count();
+    if (wanted && magazine.count == kMagazineBlocks) {
       magazine.head->next_magazine = full_;
       full_ = magazine.head;
       return;
     }
-    while (magazine.count > 0) return_to_slab(magazine.pop());
+    return_all(magazine);
+    // What was kept while somebody seemed to want it goes too, little by little.
+    if (!wanted && full_ != nullptr) return_all(pop_full());
   }
 
   void trim() {
@@ -189,8 +204,7 @@ class alignas(64) Depot {
     while (true) {
       SpinGuard guard(lock_);
       if (full_ == nullptr) return;
-      Magazine magazine = pop_full();
-      while (magazine.count > 0) return_to_slab(magazine.pop());
+      return_all(pop_full());
     }
   }
 
@@ -214,6 +228,10 @@ class alignas(64) Depot {
     ++slab->in_use;
     if (slab->free == nullptr && slab->fresh + block_bytes_ > slab->end()) unlink(slab);
     return block;
+  }
+
+  void return_all(Magazine magazine) KEYWAY_REQUIRES(lock_) {
+    while (magazine.count > 0) return_to_slab(magazine.pop());
   }
 
   void return_to_slab(Block* block) KEYWAY_REQUIRES(lock_) {
@@ -249,6 +267,7 @@ class alignas(64) Depot {
   std::size_t block_bytes_ = 0;
 
   SpinLock lock_;
+  std::int64_t last_taken_ KEYWAY_GUARDED_BY(lock_) = 0;
   Block* full_ KEYWAY_GUARDED_BY(lock_) = nullptr;
   Slab* partial_ KEYWAY_GUARDED_BY(lock_) = nullptr;
 };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -212,6 +213,22 @@ TEST(BlockPool, TrimGivesTheMemoryBackWhateverTheOrderInWhichBlocksCame) {
   std::iota(order.begin(), order.end(), 0);
   std::shuffle(order.begin(), order.end(), std::mt19937(1));  // NOLINT: the same every time
   EXPECT_LT(kept_after_a_million_blocks(order), kReserveBytes);
+}
+
+TEST(BlockPool, WhatIsGivenBackLongAfterTheLastWasTakenIsNotKept) {
+  KEYWAY_SKIP_UNLESS_RECYCLED();
+  trim_blocks();
+  std::vector<void*> blocks(kMillion, &blocks);
+  const std::int64_t before = resident_bytes();
+  for (void*& block : blocks) {
+    block = allocate_block(96);
+    std::memset(block, 1, 96);
+  }
+  for (std::size_t i = 0; i < kMillion / 2; ++i) deallocate_block(blocks[i], 96);
+  EXPECT_GT(resident_bytes() - before, 90'000'000) << "at first it is kept for those who come back";
+  std::this_thread::sleep_for(kBlocksKept + std::chrono::milliseconds(50));
+  for (std::size_t i = kMillion / 2; i < kMillion; ++i) deallocate_block(blocks[i], 96);
+  EXPECT_LT(resident_bytes() - before, kReserveBytes);
 }
 
 TEST(BlockPool, AThreadThatEndsLeavesItsBlocksToTheOthers) {

@@ -92,9 +92,9 @@ LaneLimits GroupEngine::resolve(std::string_view key) const {
   };
 }
 
-bool GroupEngine::enqueue(TaskCore& task, Lane* lane) {
+bool GroupEngine::enqueue(TaskCore& task, std::size_t hash, Lane* lane) {
   tell_listener([&](auto& listener) { listener.on_submitted(task.group_key(), task.task_id()); });
-  const LaneTable::Entry entry = admission_ ? enter_counted(task) : enter(task, lane);
+  const LaneTable::Entry entry = admission_ ? enter_counted(task) : enter(task, hash, lane);
   if (entry.needs_turn != nullptr) scheduler_.post(*entry.needs_turn);
   if (entry.entered == LaneTable::Entered::kIn) [[likely]]
     return true;
@@ -112,12 +112,11 @@ void GroupEngine::refuse_closed(TaskCore& task) {
   throw error;
 }
 
-LaneTable::Entry GroupEngine::enter(TaskCore& task, Lane* lane) {
+LaneTable::Entry GroupEngine::enter(TaskCore& task, std::size_t hash, Lane* lane) {
   if (lane != nullptr && !lane->limits_stale.load(std::memory_order_relaxed)) {
     return LaneTable::enter(*lane, task.waiter());
   }
   const std::string_view key = task.group_key();
-  const std::size_t hash = LaneTable::hash(key);
   LaneTable::Entry entry =
       table_.enter(key, hash, task.waiter(), uniform_limits_ ? &*uniform_limits_ : nullptr);
   if (entry.entered == LaneTable::Entered::kNeedsLimits) {
@@ -226,7 +225,7 @@ void GroupEngine::run_turn(Lane& lane, Turn& turn) {
     if (!run_task(task, taken.number, started, status)) return;  // suspended: it keeps its permits
     const TimePoint ended = read_clock(turn);
     current = task.lane();  // another one with the same key, if it waited and came back
-    taken = leave_lane(task, status, goes_on(left, began, ended));
+    taken = leave_lane(task, status, goes_on(left, began, ended), &turn);
     complete(task, status, ended);
     if (taken.waiter == nullptr) return;
     started = read_clock(turn);
@@ -260,14 +259,26 @@ bool GroupEngine::run_task(TaskCore& task, std::uint64_t number, TimePoint now,
 }
 
 // Gives the task's permits back, before anybody hears that it is done. If it goes on, the next task
-// of the lane has them.
-LaneTake GroupEngine::leave_lane(TaskCore& task, TaskStatus status, bool go_on) {
+// of the lane has them. `turn`: of the thread that will come back for the lane, if it has one.
+LaneTake GroupEngine::leave_lane(TaskCore& task, TaskStatus status, bool go_on, Turn* turn) {
   Lane& lane = *task.lane();
   const std::size_t hash = lane.hash();
   const LaneTake left = change(lane, [&] { return lane.finish(outcome_of(status), go_on); });
-  if (left.post_turn) scheduler_.post(lane);
+  if (left.post_turn) {
+    if (turn != nullptr && ends_silently(task, status)) {
+      turn->again = &lane;
+    } else {
+      scheduler_.post(lane);
+    }
+  }
   if (left.waiter == nullptr) give_up_lane(&lane, hash, left);
   return left;
+}
+
+// Whether no code of the user's, which might take long, runs between here and its very end.
+bool GroupEngine::ends_silently(const TaskCore& task, TaskStatus status) const {
+  return policy_.listener == nullptr && status == TaskStatus::kSuccess &&
+         task.operations().value_is_trivial;
 }
 
 // The lane may be gone already, unless it is known to have its turn out.
@@ -291,7 +302,7 @@ void GroupEngine::ended_after_suspension(TaskCore& task) noexcept {
     return;
   }
   const TimePoint ended = scheduler_.now();
-  leave_lane(task, status, /*go_on=*/false);
+  leave_lane(task, status, /*go_on=*/false, nullptr);
   complete(task, status, ended);
 }
 

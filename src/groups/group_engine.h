@@ -37,9 +37,9 @@ class GroupEngine final : public LaneOwner, public detail::TaskOwner {
   GroupEngine(GroupPolicy policy, Scheduler& scheduler, bool shared);
   ~GroupEngine();
 
-  // `lane`: pinned, or null to find it by the task's key. False if the task was turned away.
-  // Throws Exception (kShutdown) when closed.
-  bool enqueue(detail::TaskCore& task, Lane* lane);
+  // `hash`: of the task's key. `lane`: pinned, or null to find it by key. False if the task was
+  // turned away. Throws Exception (kShutdown) when closed.
+  bool enqueue(detail::TaskCore& task, std::size_t hash, Lane* lane);
 
   Lane& pin(std::string_view key);
   void unpin(Lane& lane) { table_.unpin(lane); }
@@ -70,7 +70,7 @@ class GroupEngine final : public LaneOwner, public detail::TaskOwner {
 
   // Before a task runs.
   LaneLimits resolve(std::string_view key) const;
-  LaneTable::Entry enter(detail::TaskCore& task, Lane* lane);
+  LaneTable::Entry enter(detail::TaskCore& task, std::size_t hash, Lane* lane);
   LaneTable::Entry enter_counted(detail::TaskCore& task);
   bool reject(detail::TaskCore& task);
   TimePoint read_clock(const Turn& turn) const;
@@ -81,7 +81,8 @@ class GroupEngine final : public LaneOwner, public detail::TaskOwner {
   // While it runs, and its end.
   bool run_task(detail::TaskCore& task, std::uint64_t number, TimePoint now, TaskStatus& status);
   bool goes_on(int tasks_left, TimePoint began, TimePoint now) const;
-  LaneTake leave_lane(detail::TaskCore& task, TaskStatus status, bool go_on);
+  LaneTake leave_lane(detail::TaskCore& task, TaskStatus status, bool go_on, Turn* turn);
+  bool ends_silently(const detail::TaskCore& task, TaskStatus status) const;
   void give_up_lane(const Lane* lane, std::size_t hash, const LaneTake& left);
   void leave_gate();
   void complete(detail::TaskCore& task, TaskStatus status, TimePoint ended) noexcept;

@@ -26,7 +26,9 @@ GroupExecutor::~GroupExecutor() { engine_->close(); }
 
 detail::TaskOwner& GroupExecutor::owner() const { return *engine_; }
 
-bool GroupExecutor::enqueue(detail::TaskCore& task) { return engine_->enqueue(task, nullptr); }
+bool GroupExecutor::enqueue(detail::TaskCore& task, std::size_t hash) {
+  return engine_->enqueue(task, hash, nullptr);
+}
 
 GroupHandle GroupExecutor::group(std::string_view group_key) {
   detail::require_key(group_key);
@@ -59,7 +61,7 @@ GroupHandle::~GroupHandle() {
 std::string_view GroupHandle::key() const { return lane_->key(); }
 
 bool GroupHandle::enqueue(detail::TaskCore& task) {
-  return executor_.engine_->enqueue(task, lane_);
+  return executor_.engine_->enqueue(task, lane_->hash(), lane_);
 }
 
 }  // namespace keyway

@@ -10,6 +10,7 @@
 
 #include <gtest/gtest.h>
 
+#include "keyway/detail/block_pool.h"
 #include "keyway/group_executor.h"
 
 namespace keyway {
@@ -104,6 +105,21 @@ TEST(GroupMemory, AMillionFinishedTasksGiveTheirMemoryBack) {
   }
   const std::size_t after = resident_bytes_once_at_most(before + 2 * kMegabyte);
   EXPECT_LE(after, before + 2 * kMegabyte) << "before " << before << ", after " << after;
+}
+
+TEST(GroupMemory, HandlesThatAreDroppedWhenNobodyWorksAnyMoreGiveTheirMemoryBack) {
+  KEYWAY_SKIP_IF_SANITIZED();
+  GroupExecutor executor({});
+  use_keys(executor, 0, 10'000);
+  std::vector<TaskHandle<void>> handles(kMillion);
+  for (TaskHandle<void>& handle : handles) handle = TaskHandle<void>();
+  const std::size_t before = resident_bytes();
+  for (TaskHandle<void>& handle : handles) handle = executor.submit("tenant-1", "task", [] {});
+  EXPECT_TRUE(handles.back().join().ok());
+  EXPECT_GT(resident_bytes(), before + 70 * kMegabyte);
+  std::this_thread::sleep_for(2 * detail::kBlocksKept);  // the workers have gone to sleep
+  for (TaskHandle<void>& handle : handles) handle = TaskHandle<void>();
+  EXPECT_LE(resident_bytes(), before + 2 * kMegabyte);
 }
 
 }  // namespace

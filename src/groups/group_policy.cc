@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 
+#include "base/hash_key.h"
 #include "keyway/group_task.h"
 
 namespace keyway {
@@ -70,7 +71,7 @@ GroupLimits GroupPolicy::resolve(std::string_view key) const {
 
 namespace detail {
 
-void require_key(std::string_view key) {
+std::size_t require_key(std::string_view key) {
   if (key.empty()) {
     throw Exception({ErrorCode::kInvalidArgument, "the group key is empty; name the group"});
   }
@@ -79,6 +80,7 @@ void require_key(std::string_view key) {
                      "the group key has " + std::to_string(key.size()) + " bytes; at most " +
                          std::to_string(kMaxNameBytes) + " are allowed"});
   }
+  return hash_key(key);
 }
 
 void require_id(std::string_view id) {

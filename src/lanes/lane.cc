@@ -21,10 +21,10 @@ LaneCounts& LaneCounts::operator+=(const LaneCounts& other) {
 
 Lane::Lane(LaneOwner& owner, std::string_view key, std::size_t hash, LaneLimits limits)
     : waiting_limit_(limits.waiting),
-      key_size_(static_cast<std::uint32_t>(key.size())),
-      hash_(hash),
       limit_(limits.running),
-      owner_(owner) {
+      owner_(owner),
+      hash_(hash),
+      key_size_(static_cast<std::uint32_t>(key.size())) {
   char* text = short_key_;
   if (key.size() > sizeof(short_key_)) {
     text = static_cast<char*>(detail::allocate_block(key.size()));
@@ -50,6 +50,15 @@ Lane::Entered Lane::enter_bounded(Waiter& waiter) {
   return push(waiter);
 }
 
+// Takes the newcomers in when nobody else is left. If nobody has come, the turn ends here.
+bool Lane::somebody_waits() {
+  if (!taken_in_.empty()) return true;
+  SpinGuard intake(intake_);
+  taken_in_.append(inbox_);
+  turn_out_ = !taken_in_.empty();
+  return turn_out_;
+}
+
 // Whether more than the one who is taken next wait. If not, the turn ends with that one.
 bool Lane::more_than_one() {
   if (taken_in_.has_more_than_one()) return true;
@@ -57,6 +66,12 @@ bool Lane::more_than_one() {
   taken_in_.append(inbox_);
   turn_out_ = taken_in_.has_more_than_one();
   return turn_out_;
+}
+
+bool Lane::take_up_turn() {
+  if (!stalled_ || running_ >= limit_) return false;
+  stalled_ = false;
+  return somebody_waits();
 }
 
 LaneTake Lane::pop() { return {.waiter = &taken_in_.pop_front(), .number = ++started_}; }
@@ -67,10 +82,11 @@ LaneTake Lane::take() {
     stalled_ = true;
     return {};
   }
-  const bool more = more_than_one();
+  const bool last_permit = running_ + 1 == limit_;
+  const bool more = last_permit ? somebody_waits() : more_than_one();
   if (taken_in_.empty()) return {.idle = running_ == 0};
   ++running_;
-  stalled_ = more && running_ >= limit_;
+  stalled_ = last_permit;
   LaneTake taken = pop();
   taken.post_turn = more && !stalled_;
   return taken;
@@ -80,14 +96,12 @@ LaneTake Lane::finish(LaneOutcome outcome, bool go_on) {
   SpinGuard dispatch(dispatch_);
   count(outcome);
   if (go_on && running_ <= limit_) {
-    if (stalled_) stalled_ = more_than_one();
+    if (stalled_) stalled_ = somebody_waits();
     if (!taken_in_.empty()) return pop();
   }
   --running_;
-  if (!stalled_) return {.idle = running_ == 0 && taken_in_.empty()};
-  if (running_ >= limit_) return {};
-  stalled_ = false;
-  return {.post_turn = true};
+  const bool post_turn = take_up_turn();
+  return {.post_turn = post_turn, .idle = running_ == 0 && !post_turn && taken_in_.empty()};
 }
 
 bool Lane::withdraw(Waiter& waiter) {
@@ -130,9 +144,7 @@ Lane::GivenBack Lane::give_back_for(const Waiter* queued) {
   }
   --running_;
   ++rare().given_back;
-  if (!stalled_ || running_ >= limit_) return {.given_back = true};
-  stalled_ = false;
-  return {.given_back = true, .post_turn = true};
+  return {.given_back = true, .post_turn = take_up_turn()};
 }
 
 Lane::Entered Lane::enter_in_front(Waiter& waiter) {
@@ -153,12 +165,12 @@ void Lane::count(LaneOutcome outcome) {
 
 bool Lane::set_limits(LaneLimits limits) {
   SpinGuard dispatch(dispatch_);
-  SpinGuard intake(intake_);
-  limit_ = limits.running;
-  waiting_limit_.store(limits.waiting, std::memory_order_relaxed);
-  if (!stalled_ || running_ >= limit_) return false;
-  stalled_ = false;
-  return true;
+  {
+    SpinGuard intake(intake_);
+    limit_ = limits.running;
+    waiting_limit_.store(limits.waiting, std::memory_order_relaxed);
+  }
+  return take_up_turn();
 }
 
 LaneLimits Lane::limits() const {

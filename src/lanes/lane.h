@@ -7,11 +7,11 @@
 // takes a waiter and passes the turn on if there is more to take.
 //
 // Where the turn is:
-//   none      nobody waits
+//   none      nobody waits, and there is room
 //   posted    in the ready queue, or wherever the owner keeps it: somebody will come
-//   stalled   somebody came and found the limit reached: the next one who finishes takes it up
+//   stalled   the limit is reached: the next one who finishes takes it up, if anybody waits then
 // So a lane with a waiter always has its turn on the way, or a runner that will take it up: no
-// wake-up is lost.
+// wake-up is lost. And nobody is sent to a lane that is full: who enters there posts nothing.
 //
 // Guarantees:
 //   (1) Never more than limit() permits are out.
@@ -174,7 +174,11 @@ class alignas(64) Lane final : public Runnable {
     return Entered::kNeedsTurn;
   }
   Entered enter_bounded(Waiter& waiter) KEYWAY_EXCLUDES(intake_, dispatch_);
+  // For whoever has the turn.
+  bool somebody_waits() KEYWAY_REQUIRES(dispatch_) KEYWAY_EXCLUDES(intake_);
   bool more_than_one() KEYWAY_REQUIRES(dispatch_) KEYWAY_EXCLUDES(intake_);
+  // Whether it stalled here, there is room again, and somebody waits: then it must be posted.
+  bool take_up_turn() KEYWAY_REQUIRES(dispatch_) KEYWAY_EXCLUDES(intake_);
   LaneTake pop() KEYWAY_REQUIRES(dispatch_);
   LaneCounts counts_locked() const KEYWAY_REQUIRES(intake_, dispatch_);
   std::uint64_t waiting() const KEYWAY_REQUIRES(intake_, dispatch_) {
@@ -201,14 +205,12 @@ class alignas(64) Lane final : public Runnable {
   }
 
   // First cache line, with Runnable's own members and the flags above: those who enter.
-  bool turn_out_ KEYWAY_GUARDED_BY(intake_) = false;  // false: nobody waits
+  bool turn_out_ KEYWAY_GUARDED_BY(intake_) = false;  // posted or stalled
   bool closed_ KEYWAY_GUARDED_BY(intake_) = false;
   mutable SpinLock intake_;
   std::atomic<std::uint32_t> waiting_limit_;  // written under both locks
-  const std::uint32_t key_size_;
   std::uint64_t entered_ KEYWAY_GUARDED_BY(intake_) = 0;
   WaiterList inbox_ KEYWAY_GUARDED_BY(intake_);
-  const std::size_t hash_;
 
   // Second: those who take. taken_in_ stands before inbox_.
   alignas(64) mutable SpinLock dispatch_;
@@ -219,12 +221,14 @@ class alignas(64) Lane final : public Runnable {
   std::uint64_t started_ KEYWAY_GUARDED_BY(dispatch_) = 0;
   std::unique_ptr<Rare> rare_ KEYWAY_GUARDED_BY(dispatch_);
   LaneOwner& owner_;
-  Lane* next_in_bucket_ = nullptr;  // the table's, under its shard's lock
 
-  // Third: the key, and what the table needs seldom.
-  const char* key_;  // short_key_, or a block of its own
-  std::uint32_t pins_ = 0;
-  char short_key_[52];
+  // Third: what a lookup reads, and hardly anybody writes.
+  alignas(64) const std::size_t hash_;
+  Lane* next_in_bucket_ = nullptr;  // the table's, under its shard's lock
+  const char* key_;                 // short_key_, or a block of its own
+  const std::uint32_t key_size_;
+  std::uint32_t pins_ = 0;  // the table's too
+  char short_key_[32];
 };
 static_assert(sizeof(Lane) == 192);
 

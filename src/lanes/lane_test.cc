@@ -46,6 +46,7 @@ TEST_F(LaneTest, OnlyTheFirstWhoWaitsNeedsToPostTheTurn) {
 }
 
 TEST_F(LaneTest, WhoTakesPassesTheTurnOnWhileThereIsMoreToTake) {
+  lane_.set_limits({.running = 3});
   for (std::size_t i = 0; i < 2; ++i) enter(i);
   const LaneTake first = lane_.take();
   EXPECT_EQ(first.waiter, &waiters_[0]);
@@ -66,6 +67,17 @@ TEST_F(LaneTest, AtTheLimitTheTurnStaysAndNobodyIsSentForNothing) {
   const LaneTake next = finish(/*go_on=*/false);
   EXPECT_EQ(next.waiter, nullptr);
   EXPECT_TRUE(next.post_turn) << "who finishes takes the turn up";
+}
+
+TEST_F(LaneTest, AFullLaneKeepsItsTurnSoWhoEntersSendsNobody) {
+  for (std::size_t i = 0; i < 2; ++i) enter(i);
+  lane_.take();
+  lane_.take();
+  EXPECT_FALSE(enter(2)) << "nobody waited, but there is no room either";
+  EXPECT_EQ(finish(/*go_on=*/true).waiter, &waiters_[2]);
+  EXPECT_FALSE(finish(/*go_on=*/false).post_turn) << "nobody is left";
+  EXPECT_TRUE(enter(3)) << "now there is room";
+  EXPECT_EQ(lane_.take().waiter, &waiters_[3]);
 }
 
 TEST_F(LaneTest, WhoFinishesGoesOnWithTheNextOne) {

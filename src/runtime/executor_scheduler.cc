@@ -60,6 +60,7 @@ class ExecutorScheduler final : public Scheduler {
     Turn turn;
     runnable.run(turn);
     running_here = outer;
+    if (turn.again != nullptr) post(*turn.again);
     MutexLock lock(mutex_);
     turns_.erase(here.turn);
     --posted_;

@@ -129,6 +129,21 @@ TEST(ExecutorScheduler, ARunnableMayBePostedAgainByItsOwnRun) {
   EXPECT_EQ(rounds, 10);
 }
 
+TEST(ExecutorScheduler, ARunnableThatAsksForItRunsAgain) {
+  struct Repeater final : Runnable {
+    void run(Turn& turn) override {
+      if (++rounds < 10) turn.again = this;
+    }
+    int rounds = 0;
+  };
+  Later later;
+  const auto scheduler = make_executor_scheduler(later);
+  Repeater repeater;
+  scheduler->post(repeater);
+  later.run_all();
+  EXPECT_EQ(repeater.rounds, 10);
+}
+
 TEST(ExecutorScheduler, RunsEverythingOnTheThreadsOfItsExecutor) {
   Crew crew(3);
   constexpr int kJobs = 10'000;

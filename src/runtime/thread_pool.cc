@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include <sched.h>
@@ -30,7 +31,6 @@ constexpr int kYieldsOnOneCore = 8;
 
 constexpr unsigned kWakeAtOnce = 4;
 constexpr int kQuietTicksBeforeSleep = 16;
-constexpr auto kIdleBeforeTrim = std::chrono::milliseconds(20);
 
 unsigned usable_cores() {
   cpu_set_t set;
@@ -65,7 +65,7 @@ class ThreadPool::Impl {
 
   // What a worker does.
   void run(Worker& me);
-  static void run_one(Runnable& item, Turn& turn, Worker& me);
+  bool run_one(Runnable& item, Turn& turn, Worker& me);
   bool search() const;
   Woken park(Worker& me, bool searching) KEYWAY_EXCLUDES(park_mutex_);
   Woken park_surplus(Worker& me) KEYWAY_EXCLUDES(park_mutex_);
@@ -152,19 +152,22 @@ void ThreadPool::Impl::run(Worker& me) {
   this_thread = {.pool = this, .worker = &me};
   TickClock clock;
   Turn turn{.clock = &clock};
-  bool searching = true;  // as IdleProtocol::thread_started() has it
+  bool searching = true;   // as IdleProtocol::thread_started() has it
+  bool owes_wake = false;  // something was posted, and nobody looked whether others should come
   while (true) {
     Woken woken = Woken::kToSearch;
     if (Runnable* item = ready_.pop()) {
       const bool last_searcher = searching && idle_.stop_searching();
       searching = false;
-      if (last_searcher && !ready_.empty()) wake_if_needed();
-      run_one(*item, turn, me);
+      if ((last_searcher || owes_wake) && !ready_.empty()) wake_if_needed();
+      owes_wake = run_one(*item, turn, me);
       // relaxed: a hint. More are active than should be when those who were blocked go on.
       if (!idle_.park_surplus(target_.load(std::memory_order_relaxed))) continue;
+      if (owes_wake) wake_if_needed();
       woken = park_surplus(me);
     } else {
       if (!searching) searching = idle_.start_searching();
+      owes_wake = false;  // others have it
       if (searching && search()) continue;
       woken = park(me, searching);
     }
@@ -173,12 +176,17 @@ void ThreadPool::Impl::run(Worker& me) {
   }
 }
 
-void ThreadPool::Impl::run_one(Runnable& item, Turn& turn, Worker& me) {
+// True if the item is to run again: it was posted, and the caller must come for it, or wake others.
+bool ThreadPool::Impl::run_one(Runnable& item, Turn& turn, Worker& me) {
   // The worker alone writes turn_edges; release pairs with wait_for_turns_in_progress().
   const std::uint64_t edge = me.turn_edges.load(std::memory_order_relaxed);
   me.turn_edges.store(edge + 1, std::memory_order_relaxed);
   item.run(turn);
   me.turn_edges.store(edge + 2, std::memory_order_release);
+  Runnable* again = std::exchange(turn.again, nullptr);
+  if (again == nullptr) return false;
+  ready_.push(*again);
+  return true;
 }
 
 bool ThreadPool::Impl::search() const {
@@ -238,7 +246,7 @@ ThreadPool::Impl::Woken ThreadPool::Impl::sleep(Worker& me) {
     return true;
   };
   const TimePoint began = std::chrono::steady_clock::now();
-  if (slept_until(began + kIdleBeforeTrim)) return Woken::kToSearch;
+  if (slept_until(began + detail::kBlocksKept)) return Woken::kToSearch;
   // Memory goes back when nobody works any more: the last one to sleep sees to it.
   if (idle_.counts().active() == 0) detail::trim_blocks();
   if (slept_until(began + idle_timeout_)) return Woken::kToSearch;
@@ -428,6 +436,7 @@ bool ThreadPool::Impl::run_one_here() {
   if (item == nullptr) return false;
   Turn turn;
   item->run(turn);
+  if (turn.again != nullptr) post(*turn.again);
   return true;
 }
 

@@ -35,6 +35,17 @@ struct CountedJob final : Runnable {
   std::atomic<int>* total = nullptr;
 };
 
+// Runs a number of times, each time because it said so itself.
+struct Repeater final : Runnable {
+  void run(Turn& turn) override {
+    work();
+    if (++rounds < wanted) turn.again = this;
+  }
+  int wanted = 1;
+  std::atomic<int> rounds{0};
+  std::function<void()> work = [] {};
+};
+
 // Yields until the condition holds; false after half a minute.
 template <class Condition>
 bool eventually(Condition condition) {
@@ -103,6 +114,50 @@ TEST(ThreadPool, ARunnableMayBePostedAgainByItsOwnRun) {
   pool.post(job);
   last.wait();
   EXPECT_EQ(rounds, 10'000);
+}
+
+TEST(ThreadPool, ARunnableThatAsksForItRunsAgainAndLetsOthersInBetween) {
+  std::vector<int> order;
+  Repeater repeater;
+  repeater.wanted = 3;
+  repeater.work = [&] { order.push_back(0); };
+  Job other([&] { order.push_back(1); });
+  std::latch go(1);
+  Job first([&] { go.wait(); });
+  {
+    ThreadPool pool({.threads = 1, .max_threads = 1});
+    pool.post(first);
+    pool.post(repeater);
+    pool.post(other);
+    go.count_down();
+  }
+  EXPECT_EQ(order, (std::vector{0, 1, 0, 0}));
+}
+
+// One that asks to run again wakes nobody. Whoever then takes another item must see to it.
+TEST(ThreadPool, RunnablesThatRunAgainAlwaysMeetOnTwoThreads) {
+  constexpr int kRounds = 20'000;
+  Repeater repeaters[2];
+  std::atomic<int> met{0};
+  std::atomic<bool> in_vain{false};
+  const auto meet = [&] {
+    const int round = met.fetch_add(1) / 2;
+    const auto give_up = steady_clock::now() + 5s;
+    while (met.load() < 2 * (round + 1) && !in_vain) {
+      if (steady_clock::now() > give_up) in_vain = true;
+    }
+    if (round % 100 == 0) spin_for(100us);  // the other one goes to sleep meanwhile
+  };
+  {
+    ThreadPool pool({.threads = 2, .max_threads = 2});
+    for (Repeater& repeater : repeaters) {
+      repeater.wanted = kRounds;
+      repeater.work = meet;
+      pool.post(repeater);
+    }
+  }
+  EXPECT_FALSE(in_vain) << "one thread slept while a runnable waited";
+  for (const Repeater& repeater : repeaters) EXPECT_EQ(repeater.rounds, kRounds);
 }
 
 TEST(ThreadPool, WhatAPosterWroteTheRunnableSeesAndTheOtherWayRound) {

@@ -24,6 +24,7 @@ class SimScheduler::Impl {
     ready.erase(ready.begin() + static_cast<std::ptrdiff_t>(index));
     Turn turn;
     item->run(turn);
+    if (turn.again != nullptr) post(*turn.again);
     return true;
   }
 

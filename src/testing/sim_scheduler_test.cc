@@ -115,6 +115,19 @@ TEST(SimScheduler, AnItemMayPostOthersAndItself) {
   EXPECT_EQ(sim.run_until_idle(), 100U);
 }
 
+TEST(SimScheduler, AnItemThatAsksForItRunsAgain) {
+  struct Repeater final : Runnable {
+    void run(Turn& turn) override {
+      if (++rounds < 100) turn.again = this;
+    }
+    int rounds = 0;
+  };
+  SimScheduler sim(1);
+  Repeater repeater;
+  sim.post(repeater);
+  EXPECT_EQ(sim.run_until_idle(), 100U);
+}
+
 // ---- time
 
 TEST(SimScheduler, TimeMovesToTheNextTimerAndOnlyWhenNothingIsReady) {

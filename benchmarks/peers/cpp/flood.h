@@ -2,6 +2,10 @@
 //
 // Start and end are stamped by the threads that do the work: the submitter at its first submit,
 // the worker at the end of the last task.
+//
+// A process runs its workload three times, each time on a new peer: memory is measured in the first
+// run, when all of it is new, and time in the last, when the process has its memory from the system.
+// The time of the first run is reported too.
 #pragma once
 
 #include <atomic>
@@ -19,12 +23,15 @@ namespace bench {
 
 // What the no-op tasks of a run share. Outlives the peer.
 struct Flood {
-  explicit Flood(const Options& options)
+  Flood(const Options& options, Tally& counts)
       : tasks(static_cast<std::uint32_t>(options.tasks)),
-        last_of_submitter(static_cast<std::size_t>(options.submitters)) {}
+        tally(counts),
+        last_of_submitter(static_cast<std::size_t>(options.submitters)) {
+    tally.reset();
+  }
 
   const std::uint32_t tasks;
-  Tally tally;
+  Tally& tally;
   std::atomic<bool> in_order{true};
   std::vector<std::atomic<std::uint32_t>> last_of_submitter;
 };
@@ -102,11 +109,24 @@ inline void wait_for_all(const Flood& flood) {
   }
 }
 
+struct FloodFigures {
+  double ns_per_task;
+  double submit_ns_per_task;
+  double bytes_per_task;
+  bool in_order;
+};
+
+inline void check_all_ran(const Flood& flood) {
+  if (flood.tally.total() == flood.tasks) return;
+  fail(std::to_string(flood.tally.total()) + " tasks ran, not " + std::to_string(flood.tasks));
+}
+
 // w1, w2, w3.
 template <class Task, class Peer>
-void run_flood(const PeerSetup& setup, const Options& options, JsonLine& line) {
-  const std::vector<std::string> keys = make_keys(options);
-  Flood flood(options);
+FloodFigures flood_once(const PeerSetup& setup, const Options& options,
+                        const std::vector<std::string>& keys, Tally& tally, bool measures_memory) {
+  Flood flood(options, tally);
+  FloodFigures figures{};
   {
     Peer peer(setup);
     malloc_trim(0);
@@ -115,26 +135,42 @@ void run_flood(const PeerSetup& setup, const Options& options, JsonLine& line) {
     wait_for_all(flood);
     const auto elapsed = static_cast<double>(flood.tally.last_end() - submit.first);
     finish(peer);
-    line.add("ns_per_task", elapsed / static_cast<double>(options.tasks));
-    if (options.workload == "w2") line.add("fifo", flood.in_order.load());
-    if (options.workload == "w3") {
-      std::this_thread::sleep_for(std::chrono::milliseconds(50));  // the last keys go
+    const auto tasks = static_cast<double>(options.tasks);
+    figures = {.ns_per_task = elapsed / tasks,
+               .submit_ns_per_task = static_cast<double>(submit.last - submit.first) / tasks,
+               .bytes_per_task = 0,
+               .in_order = flood.in_order.load()};
+    if (measures_memory) {
+      std::this_thread::sleep_for(kTimeToGiveMemoryBack);
       malloc_trim(0);
-      const auto kept = static_cast<double>(resident_bytes() - bytes_before);
-      line.add("bytes_kept_per_key", kept / static_cast<double>(options.keys));
+      figures.bytes_per_task = static_cast<double>(resident_bytes() - bytes_before) / tasks;
     }
   }
-  if (flood.tally.total() != flood.tasks) {
-    fail(std::to_string(flood.tally.total()) + " tasks ran, not " + std::to_string(flood.tasks));
-  }
+  check_all_ran(flood);
+  return figures;
+}
+
+template <class Task, class Peer>
+void run_flood(const PeerSetup& setup, const Options& options, JsonLine& line) {
+  const std::vector<std::string> keys = make_keys(options);
+  static Tally tally;
+  const bool many_keys = options.workload == "w3";
+  const FloodFigures first = flood_once<Task, Peer>(setup, options, keys, tally, many_keys);
+  flood_once<Task, Peer>(setup, options, keys, tally, false);
+  const FloodFigures last = flood_once<Task, Peer>(setup, options, keys, tally, false);
+  line.add("ns_per_task", last.ns_per_task);
+  line.add("first_run_ns_per_task", first.ns_per_task);
+  if (options.workload == "w2") line.add("fifo", first.in_order && last.in_order);
+  if (many_keys) line.add("bytes_kept_per_key", first.bytes_per_task);
 }
 
 // The time between the last submit and the opening of the gate is not counted.
 template <class Peer>
-void run_backlog(const PeerSetup& setup, const Options& options, JsonLine& line) {
-  const std::vector<std::string> keys = make_keys(options);
-  Flood flood(options);
+FloodFigures backlog_once(const PeerSetup& setup, const Options& options,
+                          const std::vector<std::string>& keys, Tally& tally) {
+  Flood flood(options, tally);
   Gate gate(setup.threads);
+  FloodFigures figures{};
   {
     Peer peer(setup);
     hold(peer, gate);
@@ -150,13 +186,26 @@ void run_backlog(const PeerSetup& setup, const Options& options, JsonLine& line)
     const auto draining = static_cast<double>(flood.tally.last_end() - opened);
     finish(peer);
     const auto tasks = static_cast<double>(options.tasks);
-    line.add("ns_per_task", (queueing + draining) / tasks);
-    line.add("submit_ns_per_task", queueing / tasks);
-    line.add("bytes_per_waiting_task", queued_bytes / tasks);
+    figures = {.ns_per_task = (queueing + draining) / tasks,
+               .submit_ns_per_task = queueing / tasks,
+               .bytes_per_task = queued_bytes / tasks,
+               .in_order = true};
   }
-  if (flood.tally.total() != flood.tasks) {
-    fail(std::to_string(flood.tally.total()) + " tasks ran, not " + std::to_string(flood.tasks));
-  }
+  check_all_ran(flood);
+  return figures;
+}
+
+template <class Peer>
+void run_backlog(const PeerSetup& setup, const Options& options, JsonLine& line) {
+  const std::vector<std::string> keys = make_keys(options);
+  static Tally tally;
+  const FloodFigures first = backlog_once<Peer>(setup, options, keys, tally);
+  backlog_once<Peer>(setup, options, keys, tally);
+  const FloodFigures last = backlog_once<Peer>(setup, options, keys, tally);
+  line.add("ns_per_task", last.ns_per_task);
+  line.add("first_run_ns_per_task", first.ns_per_task);
+  line.add("submit_ns_per_task", last.submit_ns_per_task);
+  line.add("bytes_per_waiting_task", first.bytes_per_task);
 }
 
 }  // namespace bench

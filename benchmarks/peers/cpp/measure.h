@@ -79,6 +79,11 @@ class Tally {
     return sum;
   }
 
+  // REQUIRES: nobody counts. Threads that have a slot keep it.
+  void reset() noexcept {
+    for (Slot& slot : slots_) slot.count.store(0, std::memory_order_relaxed);
+  }
+
   // REQUIRES: total() has returned the number of tasks.
   [[nodiscard]] Nanoseconds last_end() const noexcept {
     Nanoseconds last = 0;

@@ -28,6 +28,7 @@ namespace bench {
 
 inline constexpr std::chrono::milliseconds kSleep{10};
 inline constexpr std::chrono::seconds kPatience{120};
+inline constexpr std::chrono::seconds kTimeToGiveMemoryBack{1};
 
 struct PeerSetup {
   int threads;

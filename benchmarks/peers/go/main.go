@@ -80,7 +80,6 @@ func (j *jsonLine) boolean(name string, value bool)  { j.add("%q:%t", name, valu
 
 func main() {
 	o := parseOptions(os.Args[1:])
-	p := makePeer(o)
 	out := &jsonLine{}
 	out.text("peer", o.peer)
 	out.text("workload", o.workload)
@@ -90,13 +89,13 @@ func main() {
 	out.integer("limit", int64(o.limit))
 	switch o.workload {
 	case "w4":
-		runSleepers(p, o, out)
+		runSleepers(makePeer(o), o, out)
 	case "backlog":
-		runBacklog(p, o, out)
+		runBacklog(o, out)
 	case "w6":
-		runRoundTrips(p, o, out)
+		runRoundTrips(makePeer(o), o, out)
 	default:
-		runFlood(p, o, out)
+		runFlood(o, out)
 	}
 	fmt.Printf("{%s}\n", strings.Join(out.fields, ","))
 }

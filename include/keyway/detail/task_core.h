@@ -80,8 +80,9 @@ struct TaskOperations {
   // The error that is kept. REQUIRES: it did not succeed.
   std::exception_ptr (*error)(TaskCore&);
   void (*destroy)(TaskCore&, TaskStatus);
-  bool over_aligned;  // needs the alignment of a cache line
-  bool can_stop;      // whether there is somebody to hear a stop request
+  bool over_aligned;      // needs the alignment of a cache line
+  bool can_stop;          // whether there is somebody to hear a stop request
+  bool value_is_trivial;  // to destroy it takes nothing
   // False if there is not.
   bool (*request_stop)(TaskCore&);
 };

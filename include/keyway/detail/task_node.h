@@ -271,6 +271,7 @@ constexpr TaskOperations TaskNode<F>::kOperations{
     .destroy = &destroy,
     .over_aligned = alignof(TaskNode) > 16,
     .can_stop = kStop,
+    .value_is_trivial = std::is_trivially_destructible_v<typename Base::KeptType>,
     .request_stop = &request_stop,
 };
 
