@@ -63,6 +63,16 @@ class Timer {
   std::size_t heap_index_ = kNotQueued;
 };
 
+// Told when a scheduler's threads have had nothing to do for a while: what is kept only to be quick
+// next time may go.
+class IdleListener {
+ public:
+  virtual void scheduler_is_idle() noexcept = 0;
+
+ protected:
+  ~IdleListener() = default;
+};
+
 // Thread safety: every method from any thread, unless the implementation says otherwise.
 // Lifetime: outlives everything that was posted to it.
 class Scheduler {
@@ -89,6 +99,11 @@ class Scheduler {
   // makes up for it. Calls pair up, on one thread.
   virtual void begin_blocking() {}
   virtual void end_blocking() {}
+
+  // A scheduler that does not know when it is idle tells nobody. After remove_idle_listener() has
+  // returned, the listener is not called any more.
+  virtual void add_idle_listener(IdleListener&) {}
+  virtual void remove_idle_listener(IdleListener&) {}
 
   // Without threads of its own, whoever waits makes things happen: each run_one() is one step, on
   // the calling thread; false if there is nothing to do.

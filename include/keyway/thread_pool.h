@@ -51,6 +51,8 @@ class ThreadPool final : public Scheduler {
   void wait_for_turns_in_progress() override;
   void begin_blocking() override;
   void end_blocking() override;
+  void add_idle_listener(IdleListener& listener) override;
+  void remove_idle_listener(IdleListener& listener) override;
   bool has_no_other_thread() const override;
   bool run_one() override;
 

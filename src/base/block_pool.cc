@@ -1,8 +1,12 @@
 // Three levels, as in a slab allocator with magazines:
 //
 //   thread    two magazines of up to 64 blocks per size class; no lock
-//   depot     full magazines of all threads, per size class; one lock per 64 blocks
+//   depot     a bounded number of full magazines, per size class; one lock per 64 blocks
 //   slab      a page of blocks of one class; its memory goes back to the system when all are back
+//
+// What goes through magazines comes out in the order in which it was freed, which is no order at all:
+// good while it all fits into a cache, but a million tasks would then be strewn over as many pages.
+// So what the depot does not hold goes back to its slab, and comes out again page by page.
 //
 // In a steady state blocks circulate between threads and depot; slabs are touched only while the
 // number of blocks in use grows, by trim_blocks(), which an idle worker calls, and by whoever gives
@@ -41,6 +45,7 @@ void* allocate_block(std::size_t size_bytes) {
 void deallocate_block(void* block, std::size_t) noexcept {
   ::operator delete(block, std::align_val_t{64});
 }
+void release_thread_blocks() noexcept {}
 void trim_blocks() noexcept {}
 
 #else
@@ -55,6 +60,8 @@ constexpr std::size_t kChunkBytes = 2 * 1024 * 1024;  // a huge page
 constexpr std::size_t kSlabsBeforeHugePages = 1024;
 constexpr std::size_t kSlabHeaderBytes = 64;
 constexpr std::uint32_t kMagazineBlocks = 64;
+constexpr std::size_t kFullMagazines = 64;
+constexpr int kSlabsTrimmedAtOnce = 16;
 
 // To the next few milliseconds; it costs a fourth of a precise reading.
 std::int64_t coarse_milliseconds() {
@@ -90,17 +97,22 @@ struct Magazine {
 };
 
 struct Slab {
-  Slab* next_partial;
-  Slab* previous_partial;
+  Slab* next;  // in one of its depot's lists
+  Slab* previous;
   Block* free;
-  char* fresh;  // blocks from here to the end were never handed out
+  char* fresh;  // blocks from here to the end were not handed out yet
   std::uint32_t in_use;
-  bool partial;  // stands in its depot's list of slabs with free blocks
+  bool partial;  // some of its blocks are in use, and some are not
 
   static Slab* of(void* block) {
     return reinterpret_cast<Slab*>(reinterpret_cast<std::uintptr_t>(block) & ~(kSlabBytes - 1));
   }
   char* end() { return reinterpret_cast<char*>(this) + kSlabBytes; }
+  // All blocks are there, and come out in the order of their addresses.
+  void renew() {
+    free = nullptr;
+    fresh = reinterpret_cast<char*>(this) + kSlabHeaderBytes;
+  }
 };
 static_assert(sizeof(Slab) <= kSlabHeaderBytes);
 
@@ -114,12 +126,7 @@ class SlabSource {
     free_.pop_back();
     ++in_use_;
     ++used_of_chunk_[chunk_of(memory)];
-    return new (memory) Slab{.next_partial = nullptr,
-                             .previous_partial = nullptr,
-                             .free = nullptr,
-                             .fresh = static_cast<char*>(memory) + kSlabHeaderBytes,
-                             .in_use = 0,
-                             .partial = false};
+    return new (memory) Slab{};
   }
 
   void give(Slab* slab) {
@@ -188,23 +195,23 @@ class alignas(64) Depot {
     if (magazine.count == 0) return;
     const std::int64_t now = coarse_milliseconds();
     SpinGuard guard(lock_);
-    const bool wanted = now - last_taken_ < kBlocksKept.count();
-    if (wanted && magazine.count == kMagazineBlocks) {
+    if (now - last_taken_ >= kBlocksKept.count()) {
+      return_all(magazine);
+      trim_some();
+    } else if (magazine.count == kMagazineBlocks && full_count_ < kFullMagazines) {
       magazine.head->next_magazine = full_;
       full_ = magazine.head;
-      return;
+      ++full_count_;
+    } else {
+      return_all(magazine);
     }
-    return_all(magazine);
-    // What was kept while somebody seemed to want it goes too, little by little.
-    if (!wanted && full_ != nullptr) return_all(pop_full());
   }
 
   void trim() {
-    // One magazine per critical section: others may be waiting for this lock.
+    // A little per critical section: others may be waiting for this lock.
     while (true) {
       SpinGuard guard(lock_);
-      if (full_ == nullptr) return;
-      return_all(pop_full());
+      if (!trim_some()) return;
     }
   }
 
@@ -212,11 +219,21 @@ class alignas(64) Depot {
   Magazine pop_full() KEYWAY_REQUIRES(lock_) {
     Magazine magazine{.head = full_, .count = kMagazineBlocks};
     full_ = full_->next_magazine;
+    --full_count_;
     return magazine;
   }
 
   Block* take_from_slab() KEYWAY_REQUIRES(lock_) {
-    if (partial_ == nullptr) link(slabs().take());
+    if (partial_ == nullptr) {
+      Slab* slab = empty_;
+      if (slab != nullptr) {
+        empty_ = slab->next;
+      } else {
+        slab = slabs().take();
+      }
+      slab->renew();
+      link(slab);
+    }
     Slab* slab = partial_;
     Block* block = slab->free;
     if (block != nullptr) {
@@ -230,6 +247,21 @@ class alignas(64) Depot {
     return block;
   }
 
+  // False if there is nothing to be had.
+  bool trim_some() KEYWAY_REQUIRES(lock_) {
+    if (full_ != nullptr) {
+      return_all(pop_full());
+      return true;
+    }
+    for (int i = 0; i < kSlabsTrimmedAtOnce; ++i) {
+      Slab* slab = empty_;
+      if (slab == nullptr) return false;
+      empty_ = slab->next;
+      slabs().give(slab);
+    }
+    return true;
+  }
+
   void return_all(Magazine magazine) KEYWAY_REQUIRES(lock_) {
     while (magazine.count > 0) return_to_slab(magazine.pop());
   }
@@ -241,26 +273,26 @@ class alignas(64) Depot {
     if (!slab->partial) link(slab);
     if (--slab->in_use > 0) return;
     unlink(slab);
-    slabs().give(slab);
+    slab->next = empty_;
+    empty_ = slab;
   }
 
   void link(Slab* slab) KEYWAY_REQUIRES(lock_) {
     slab->partial = true;
-    slab->previous_partial = nullptr;
-    slab->next_partial = partial_;
-    if (partial_ != nullptr) partial_->previous_partial = slab;
+    slab->previous = nullptr;
+    slab->next = partial_;
+    if (partial_ != nullptr) partial_->previous = slab;
     partial_ = slab;
   }
 
   void unlink(Slab* slab) KEYWAY_REQUIRES(lock_) {
     slab->partial = false;
-    if (slab->previous_partial != nullptr) {
-      slab->previous_partial->next_partial = slab->next_partial;
+    if (slab->previous != nullptr) {
+      slab->previous->next = slab->next;
     } else {
-      partial_ = slab->next_partial;
+      partial_ = slab->next;
     }
-    if (slab->next_partial != nullptr)
-      slab->next_partial->previous_partial = slab->previous_partial;
+    if (slab->next != nullptr) slab->next->previous = slab->previous;
   }
 
   // Constant after construction.
@@ -269,7 +301,9 @@ class alignas(64) Depot {
   SpinLock lock_;
   std::int64_t last_taken_ KEYWAY_GUARDED_BY(lock_) = 0;
   Block* full_ KEYWAY_GUARDED_BY(lock_) = nullptr;
+  std::size_t full_count_ KEYWAY_GUARDED_BY(lock_) = 0;
   Slab* partial_ KEYWAY_GUARDED_BY(lock_) = nullptr;
+  Slab* empty_ KEYWAY_GUARDED_BY(lock_) = nullptr;
 };
 
 class Depots {
@@ -303,8 +337,10 @@ class ThreadCache {
     Block* block = shelf.loaded.pop();
     // The next one was perhaps given back on another core: fetch its lines, to write, by the time it
     // is asked for.
-    __builtin_prefetch(shelf.loaded.head, 1);
-    __builtin_prefetch(reinterpret_cast<char*>(shelf.loaded.head) + 64, 1);
+    const char* next = reinterpret_cast<const char*>(shelf.loaded.head);
+    __builtin_prefetch(next, 1);
+    if (size_class > 64 / kGranule) __builtin_prefetch(next + 64, 1);
+    if (size_class > 128 / kGranule) __builtin_prefetch(next + 128, 1);
     return block;
   }
 
@@ -388,8 +424,12 @@ void deallocate_block(void* block, std::size_t size_bytes) noexcept {
   depots()[size_class].give(single);
 }
 
-void trim_blocks() noexcept {
+void release_thread_blocks() noexcept {
   if (this_thread_cache != nullptr) this_thread_cache->flush();
+}
+
+void trim_blocks() noexcept {
+  release_thread_blocks();
   for (std::size_t i = 1; i < kClasses; ++i) depots()[i].trim();
 }
 

@@ -61,6 +61,7 @@ GroupEngine::GroupEngine(GroupPolicy policy, Scheduler& scheduler, bool shared)
     : policy_(std::move(policy)), scheduler_(scheduler), shared_(shared), table_(*this) {
   if (const Result<void> valid = policy_.validate(); !valid) throw Exception(valid.error());
   if (policy_.groups.empty() && !policy_.resolver) uniform_limits_ = resolve({});
+  scheduler_.add_idle_listener(*this);
   if (policy_.global_max_in_flight == kUnlimited) return;
   const auto limit = static_cast<std::uint32_t>(policy_.global_max_in_flight);
   gate_ = std::make_unique<GlobalGate>(limit);
@@ -228,7 +229,9 @@ void GroupEngine::run_turn(Lane& lane, Turn& turn) {
     taken = leave_lane(task, status, goes_on(left, began, ended), &turn);
     complete(task, status, ended);
     if (taken.waiter == nullptr) return;
-    started = read_clock(turn);
+    // One that has come since may not seem to have begun before.
+    const bool at_once = taken.stood_in_line && policy_.listener == nullptr;
+    started = at_once ? ended : read_clock(turn);
   }
 }
 
@@ -420,6 +423,7 @@ void GroupEngine::close() {
   KEYWAY_CHECK(!runs_a_task_here(), "an executor cannot be destroyed by one of its own tasks");
   shutdown();
   wait_until_quiet(std::nullopt);
+  scheduler_.remove_idle_listener(*this);
 }
 
 bool GroupEngine::wait_until_quiet(std::optional<TimePoint> deadline) {

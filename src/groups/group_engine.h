@@ -31,7 +31,7 @@
 
 namespace keyway {
 
-class GroupEngine final : public LaneOwner, public detail::TaskOwner {
+class GroupEngine final : public LaneOwner, public detail::TaskOwner, public IdleListener {
  public:
   // `shared`: others use the scheduler too, so its turns say nothing of this engine's.
   GroupEngine(GroupPolicy policy, Scheduler& scheduler, bool shared);
@@ -55,8 +55,9 @@ class GroupEngine final : public LaneOwner, public detail::TaskOwner {
   GroupStats group_stats(std::string_view key);
   std::vector<std::string> active_group_keys();
 
-  // LaneOwner, TaskOwner.
+  // LaneOwner, IdleListener, TaskOwner.
   void run_turn(Lane& lane, Turn& turn) override;
+  void scheduler_is_idle() noexcept override { table_.forget_idle(); }
   bool cancel(detail::TaskCore& task) override;
   Waited wait(detail::TaskCore& task, const TimePoint* deadline, std::stop_token stop) override;
   std::unique_ptr<detail::TaskWait> begin_wait(detail::TaskCore& waiter, detail::TaskCore& target,

@@ -45,9 +45,16 @@ class LossyScheduler final : public Scheduler {
   bool cancel_timer(Timer& timer) override { return sim_.cancel_timer(timer); }
   void wait_for_turns_in_progress() override {}
   bool has_no_threads() const override { return true; }
-  bool run_one() override { return sim_.run_one(); }
+  // Memory may be asked back at any moment.
+  bool run_one() override {
+    if (listener_ != nullptr && sim_.random_below(16) == 0) listener_->scheduler_is_idle();
+    return sim_.run_one();
+  }
+  void add_idle_listener(IdleListener& listener) override { listener_ = &listener; }
+  void remove_idle_listener(IdleListener&) override { listener_ = nullptr; }
 
  private:
+  IdleListener* listener_ = nullptr;
   testing::SimScheduler& sim_;
   bool loses_;
   std::vector<Runnable*> lost_;
@@ -131,7 +138,7 @@ class Schedule final : public TaskLifecycleListener {
         sim_.advance(microseconds(below(300)));
         break;
       default:
-        for (std::uint64_t i = below(10); i > 0; --i) sim_.run_one();
+        for (std::uint64_t i = below(10); i > 0; --i) scheduler_.run_one();
     }
   }
 

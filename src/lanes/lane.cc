@@ -96,8 +96,13 @@ LaneTake Lane::finish(LaneOutcome outcome, bool go_on) {
   SpinGuard dispatch(dispatch_);
   count(outcome);
   if (go_on && running_ <= limit_) {
+    const bool stood_in_line = !taken_in_.empty();
     if (stalled_) stalled_ = somebody_waits();
-    if (!taken_in_.empty()) return pop();
+    if (!taken_in_.empty()) {
+      LaneTake taken = pop();
+      taken.stood_in_line = stood_in_line;
+      return taken;
+    }
   }
   --running_;
   const bool post_turn = take_up_turn();

@@ -72,10 +72,11 @@ class LaneOwner {
 
 // What one who comes with the turn finds.
 struct LaneTake {
-  Waiter* waiter = nullptr;  // holds a permit now; null: nothing to do
-  std::uint64_t number = 0;  // of the waiter: how many have got a permit, with it
-  bool post_turn = false;    // the caller must post the lane's turn
-  bool idle = false;         // nobody runs or waits: the lane may be freed
+  Waiter* waiter = nullptr;    // holds a permit now; null: nothing to do
+  std::uint64_t number = 0;    // of the waiter: how many have got a permit, with it
+  bool stood_in_line = false;  // it was there already when another one was taken
+  bool post_turn = false;      // the caller must post the lane's turn
+  bool idle = false;           // nobody runs or waits: the lane may be freed
 };
 
 class alignas(64) Lane final : public Runnable {

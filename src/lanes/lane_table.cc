@@ -168,15 +168,38 @@ void LaneTable::free_if_idle(Shard& shard, const Lane* lane, std::size_t hash) {
   // The pointer is only compared until it is found in the table: the lane may be gone.
   Lane** link = &shard.buckets[hash & (shard.bucket_count - 1)];
   while (*link != nullptr && *link != lane) link = &(*link)->next_in_bucket_;
-  Lane* found = *link;
-  if (found == nullptr || found->pins_ > 0 || !found->retire(shard.freed)) return;
+  if (*link != nullptr && free_if_idle(shard, *link)) shrink(shard);
+}
 
-  *link = found->next_in_bucket_;
-  const std::size_t count = shard.lane_count.load(std::memory_order_relaxed) - 1;
-  shard.lane_count.store(count, std::memory_order_relaxed);
-  destroy(found);
-  if (count < shard.bucket_count / 8 && shard.bucket_count > kMinBuckets) {
-    resize(shard, shard.bucket_count / 2);
+// Frees the lane that `link` points to, and lets `link` point to the next one.
+bool LaneTable::free_if_idle(Shard& shard, Lane*& link) {
+  Lane* lane = link;
+  if (lane->pins_ > 0 || !lane->retire(shard.freed)) return false;
+  link = lane->next_in_bucket_;
+  // relaxed: written under the lock only.
+  const std::size_t count = shard.lane_count.load(std::memory_order_relaxed);
+  shard.lane_count.store(count - 1, std::memory_order_relaxed);
+  destroy(lane);
+  return true;
+}
+
+void LaneTable::shrink(Shard& shard) {
+  const std::size_t count = shard.lane_count.load(std::memory_order_relaxed);
+  std::size_t buckets = shard.bucket_count;
+  while (count < buckets / 8 && buckets > kMinBuckets) buckets /= 2;
+  if (buckets < shard.bucket_count) resize(shard, buckets);
+}
+
+void LaneTable::forget_idle() {
+  for (Shard& shard : shards_) {
+    SpinGuard guard(shard.lock);
+    for (std::size_t i = 0; i < shard.bucket_count; ++i) {
+      Lane** link = &shard.buckets[i];
+      while (*link != nullptr) {
+        if (!free_if_idle(shard, *link)) link = &(*link)->next_in_bucket_;
+      }
+    }
+    shrink(shard);
   }
 }
 

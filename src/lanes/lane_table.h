@@ -5,8 +5,9 @@
 //
 // Guarantees:
 //   (1) A lane that somebody runs or waits in, or that is pinned, stays where it is.
-//   (2) At most kWarmLanes idle lanes are kept, so that a key that comes back soon finds its lane;
-//       beyond that a lane is freed the moment it is idle, and the table shrinks with it.
+//   (2) At most kWarmLanes idle lanes are kept, so that a key that comes back soon finds its lane, and
+//       those only until forget_idle(); beyond that a lane is freed the moment it is idle, and the
+//       table shrinks with it.
 //   (3) After close(), no waiter gets in.
 //
 // Thread safety: every method from any thread. `visit` callbacks run under a shard's spin lock.
@@ -104,6 +105,9 @@ class LaneTable {
     free_if_idle(shard_of(hash), lane, hash);
   }
 
+  // Frees all that are idle.
+  void forget_idle();
+
   // From now on enter() answers kClosed. Whoever got in before is seen by a for_each() after it.
   void close();
   bool closed() const { return closed_.load(std::memory_order_seq_cst); }
@@ -128,6 +132,8 @@ class LaneTable {
   Lane* make(Shard& shard, std::string_view key, std::size_t hash, const LaneLimits& limits)
       KEYWAY_REQUIRES(shard.lock);
   void free_if_idle(Shard& shard, const Lane* lane, std::size_t hash);
+  static bool free_if_idle(Shard& shard, Lane*& link) KEYWAY_REQUIRES(shard.lock);
+  static void shrink(Shard& shard) KEYWAY_REQUIRES(shard.lock);
   static void resize(Shard& shard, std::size_t bucket_count) KEYWAY_REQUIRES(shard.lock);
   static void destroy(Lane* lane);
 

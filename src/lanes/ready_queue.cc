@@ -31,6 +31,7 @@ Runnable* ReadyQueue::pop() {
   // Both cache lines that whoever runs it will touch first.
   __builtin_prefetch(next);
   __builtin_prefetch(reinterpret_cast<char*>(next) + 64);
+  __builtin_prefetch(reinterpret_cast<char*>(next) + 128);
   first_ = next;
   return item;
 }

@@ -56,6 +56,8 @@ class ThreadPool::Impl {
   void wait_for_turns_in_progress() KEYWAY_EXCLUDES(workers_mutex_);
   void begin_blocking();
   void end_blocking();
+  void add_idle_listener(IdleListener& listener) KEYWAY_EXCLUDES(listeners_mutex_);
+  void remove_idle_listener(IdleListener& listener) KEYWAY_EXCLUDES(listeners_mutex_);
   bool has_no_other_thread() const;
   bool run_one_here();
   ThreadPoolStats stats() const KEYWAY_EXCLUDES(workers_mutex_);
@@ -70,6 +72,7 @@ class ThreadPool::Impl {
   Woken park(Worker& me, bool searching) KEYWAY_EXCLUDES(park_mutex_);
   Woken park_surplus(Worker& me) KEYWAY_EXCLUDES(park_mutex_);
   Woken sleep(Worker& me) KEYWAY_EXCLUDES(park_mutex_);
+  void give_memory_back() KEYWAY_EXCLUDES(listeners_mutex_);
   bool leave_parked(Worker& me) KEYWAY_EXCLUDES(park_mutex_);
   bool end_if_surplus(Worker& me) KEYWAY_EXCLUDES(park_mutex_);
   void enlist_parked(Worker& me) KEYWAY_REQUIRES(park_mutex_);
@@ -102,6 +105,9 @@ class ThreadPool::Impl {
   unsigned peak_threads_ KEYWAY_GUARDED_BY(workers_mutex_) = 0;
   std::uint64_t past_turns_ KEYWAY_GUARDED_BY(workers_mutex_) = 0;
   std::uint64_t past_parks_ KEYWAY_GUARDED_BY(workers_mutex_) = 0;
+
+  Mutex listeners_mutex_;
+  std::vector<IdleListener*> listeners_ KEYWAY_GUARDED_BY(listeners_mutex_);
 
   Mutex park_mutex_;
   Worker* last_parked_ KEYWAY_GUARDED_BY(park_mutex_) = nullptr;
@@ -247,12 +253,22 @@ ThreadPool::Impl::Woken ThreadPool::Impl::sleep(Worker& me) {
   };
   const TimePoint began = std::chrono::steady_clock::now();
   if (slept_until(began + detail::kBlocksKept)) return Woken::kToSearch;
-  // Memory goes back when nobody works any more: the last one to sleep sees to it.
-  if (idle_.counts().active() == 0) detail::trim_blocks();
+  give_memory_back();
   if (slept_until(began + idle_timeout_)) return Woken::kToSearch;
   if (end_if_surplus(me)) return Woken::kToEnd;
   slept_until(std::nullopt);
   return Woken::kToSearch;
+}
+
+// What this thread keeps goes back; and if nobody works any more, what all keep.
+void ThreadPool::Impl::give_memory_back() {
+  detail::release_thread_blocks();
+  if (idle_.counts().active() > 0) return;
+  {
+    MutexLock lock(listeners_mutex_);
+    for (IdleListener* listener : listeners_) listener->scheduler_is_idle();
+  }
+  detail::trim_blocks();
 }
 
 bool ThreadPool::Impl::leave_parked(Worker& me) {
@@ -426,6 +442,16 @@ void ThreadPool::Impl::end_blocking() {
   }
 }
 
+void ThreadPool::Impl::add_idle_listener(IdleListener& listener) {
+  MutexLock lock(listeners_mutex_);
+  listeners_.push_back(&listener);
+}
+
+void ThreadPool::Impl::remove_idle_listener(IdleListener& listener) {
+  MutexLock lock(listeners_mutex_);
+  std::erase(listeners_, &listener);
+}
+
 bool ThreadPool::Impl::has_no_other_thread() const {
   return this_thread.pool == this && idle_.counts().threads >= max_threads_;
 }
@@ -482,6 +508,10 @@ bool ThreadPool::cancel_timer(Timer& timer) { return impl_->cancel_timer(timer);
 void ThreadPool::wait_for_turns_in_progress() { impl_->wait_for_turns_in_progress(); }
 void ThreadPool::begin_blocking() { impl_->begin_blocking(); }
 void ThreadPool::end_blocking() { impl_->end_blocking(); }
+void ThreadPool::add_idle_listener(IdleListener& listener) { impl_->add_idle_listener(listener); }
+void ThreadPool::remove_idle_listener(IdleListener& listener) {
+  impl_->remove_idle_listener(listener);
+}
 bool ThreadPool::has_no_other_thread() const { return impl_->has_no_other_thread(); }
 bool ThreadPool::run_one() { return impl_->run_one_here(); }
 

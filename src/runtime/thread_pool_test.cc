@@ -293,6 +293,28 @@ TEST(ThreadPool, CountsItsTurnsAndSaysWhoSleeps) {
 
 // ---- turns in progress
 
+TEST(ThreadPool, SaysSoWhenItHasHadNothingToDoForAWhile) {
+  struct Counter final : IdleListener {
+    void scheduler_is_idle() noexcept override { ++times; }
+    std::atomic<int> times{0};
+  };
+  ThreadPool pool({.threads = 2});
+  Counter stays;
+  Counter leaves;
+  pool.add_idle_listener(stays);
+  pool.add_idle_listener(leaves);
+  ASSERT_TRUE(eventually([&] { return stays.times > 0; }));
+  pool.remove_idle_listener(leaves);
+  const int before = leaves.times;
+  const int seen = stays.times;
+  std::atomic<bool> ran{false};
+  Job job([&] { ran = true; });
+  pool.post(job);
+  ASSERT_TRUE(eventually([&] { return stays.times > seen; })) << "once per pause";
+  EXPECT_TRUE(ran);
+  EXPECT_EQ(leaves.times, before);
+}
+
 TEST(ThreadPool, WaitingForTurnsInProgressReturnsAfterTheRunThatWasInProgress) {
   ThreadPool pool({.threads = 1, .max_threads = 1});
   for (int round = 0; round < 200; ++round) {

@@ -24,7 +24,9 @@ inline constexpr std::chrono::milliseconds kBlocksKept{500};
 void* allocate_block(std::size_t size_bytes);
 void deallocate_block(void* block, std::size_t size_bytes) noexcept;
 
-// Gives the calling thread's magazines and the shared surplus back. Cheap when there is none.
+// Gives the calling thread's magazines to the others.
+void release_thread_blocks() noexcept;
+// The same, and gives the shared surplus back to the system. Cheap when there is none.
 void trim_blocks() noexcept;
 
 }  // namespace keyway::detail
