@@ -1,7 +1,7 @@
 // Three levels, as in a slab allocator with magazines:
 //
 //   thread    two magazines of up to 64 blocks per size class; no lock
-//   depot     a bounded number of full magazines, per size class; one lock per 64 blocks
+//   depot     a bounded number of full magazines, per size class; one lock per magazine
 //   slab      a page of blocks of one class; its memory goes back to the system when all are back
 //
 // What goes through magazines comes out in the order in which it was freed, which is no order at all:
@@ -13,6 +13,7 @@
 // blocks back when nobody has asked for any for a while.
 #include "keyway/detail/block_pool.h"
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <new>
@@ -59,7 +60,6 @@ constexpr std::size_t kSlabBytes = 4096;
 constexpr std::size_t kChunkBytes = 2 * 1024 * 1024;  // a huge page
 constexpr std::size_t kSlabsBeforeHugePages = 1024;
 constexpr std::size_t kSlabHeaderBytes = 64;
-constexpr std::uint32_t kMagazineBlocks = 64;
 constexpr std::size_t kFullMagazines = 64;
 constexpr int kSlabsTrimmedAtOnce = 16;
 
@@ -68,6 +68,11 @@ std::int64_t coarse_milliseconds() {
   timespec now{};
   clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
   return std::int64_t{now.tv_sec} * 1000 + now.tv_nsec / 1'000'000;
+}
+
+// Fewer of large blocks: what a thread holds may lie on as many pages as it has blocks.
+constexpr std::uint32_t magazine_blocks(std::size_t block_bytes) {
+  return static_cast<std::uint32_t>(std::clamp<std::size_t>(6144 / block_bytes, 8, 64));
 }
 
 std::size_t class_of(std::size_t size_bytes) {
@@ -124,25 +129,42 @@ class SlabSource {
     if (free_.empty()) reserve_chunk();
     void* memory = free_.back();
     free_.pop_back();
+    Chunk& chunk = chunks_[chunk_of(memory)];
+    // Who needs much gets it with one page fault instead of 512; who needs little stays small.
+    if (chunk.slabs_in_use == 0 && in_use_ >= kSlabsBeforeHugePages) set_huge(memory, true);
+    ++chunk.slabs_in_use;
     ++in_use_;
-    ++used_of_chunk_[chunk_of(memory)];
     return new (memory) Slab{};
   }
 
   void give(Slab* slab) {
     SpinGuard guard(lock_);
     --in_use_;
+    // A page of a huge page can only go if the kernel does not make it whole again, as it likes to.
+    set_huge(slab, false);
     // With its last slab a whole chunk goes, also what of a huge page was never used.
-    const std::uintptr_t chunk = chunk_of(slab);
-    const bool last = --used_of_chunk_[chunk] == 0;
-    madvise(last ? reinterpret_cast<void*>(chunk) : slab, last ? kChunkBytes : kSlabBytes,
+    const bool last = --chunks_[chunk_of(slab)].slabs_in_use == 0;
+    madvise(last ? reinterpret_cast<void*>(chunk_of(slab)) : slab, last ? kChunkBytes : kSlabBytes,
             MADV_DONTNEED);
     free_.push_back(slab);
   }
 
  private:
+  struct Chunk {
+    std::uint32_t slabs_in_use = 0;
+    bool huge = false;
+  };
+
   static std::uintptr_t chunk_of(const void* slab) {
     return reinterpret_cast<std::uintptr_t>(slab) & ~(kChunkBytes - 1);
+  }
+
+  void set_huge(const void* slab, bool huge) KEYWAY_REQUIRES(lock_) {
+    Chunk& chunk = chunks_[chunk_of(slab)];
+    if (chunk.huge == huge) return;
+    chunk.huge = huge;
+    madvise(reinterpret_cast<void*>(chunk_of(slab)), kChunkBytes,
+            huge ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
   }
 
   void reserve_chunk() KEYWAY_REQUIRES(lock_) {
@@ -155,10 +177,6 @@ class SlabSource {
     const std::uintptr_t end = chunk + kChunkBytes;
     if (chunk > start) munmap(mapped, chunk - start);
     munmap(reinterpret_cast<void*>(end), start + 2 * kChunkBytes - end);
-    // Who needs much gets it with one page fault instead of 512; who needs little stays small.
-    if (in_use_ >= kSlabsBeforeHugePages) {
-      madvise(reinterpret_cast<void*>(chunk), kChunkBytes, MADV_HUGEPAGE);
-    }
     // Lowest address last, to be taken first.
     for (std::uintptr_t slab = end; slab > chunk; slab -= kSlabBytes) {
       free_.push_back(reinterpret_cast<void*>(slab - kSlabBytes));
@@ -167,7 +185,7 @@ class SlabSource {
 
   SpinLock lock_;
   std::vector<void*> free_ KEYWAY_GUARDED_BY(lock_);
-  std::unordered_map<std::uintptr_t, std::uint32_t> used_of_chunk_ KEYWAY_GUARDED_BY(lock_);
+  std::unordered_map<std::uintptr_t, Chunk> chunks_ KEYWAY_GUARDED_BY(lock_);
   std::size_t in_use_ KEYWAY_GUARDED_BY(lock_) = 0;
 };
 
@@ -179,7 +197,11 @@ SlabSource& slabs() {
 
 class alignas(64) Depot {
  public:
-  void set_block_bytes(std::size_t size_bytes) { block_bytes_ = size_bytes; }
+  void set_block_bytes(std::size_t size_bytes) {
+    block_bytes_ = size_bytes;
+    magazine_blocks_ = magazine_blocks(size_bytes);
+  }
+  std::uint32_t blocks_per_magazine() const { return magazine_blocks_; }
 
   Magazine take() {
     const std::int64_t now = coarse_milliseconds();
@@ -187,7 +209,7 @@ class alignas(64) Depot {
     last_taken_ = now;
     if (full_ != nullptr) return pop_full();
     Magazine magazine;
-    while (magazine.count < kMagazineBlocks) magazine.push(take_from_slab());
+    while (magazine.count < magazine_blocks_) magazine.push(take_from_slab());
     return magazine;
   }
 
@@ -198,7 +220,7 @@ class alignas(64) Depot {
     if (now - last_taken_ >= kBlocksKept.count()) {
       return_all(magazine);
       trim_some();
-    } else if (magazine.count == kMagazineBlocks && full_count_ < kFullMagazines) {
+    } else if (magazine.count == magazine_blocks_ && full_count_ < kFullMagazines) {
       magazine.head->next_magazine = full_;
       full_ = magazine.head;
       ++full_count_;
@@ -217,7 +239,7 @@ class alignas(64) Depot {
 
  private:
   Magazine pop_full() KEYWAY_REQUIRES(lock_) {
-    Magazine magazine{.head = full_, .count = kMagazineBlocks};
+    Magazine magazine{.head = full_, .count = magazine_blocks_};
     full_ = full_->next_magazine;
     --full_count_;
     return magazine;
@@ -297,6 +319,7 @@ class alignas(64) Depot {
 
   // Constant after construction.
   std::size_t block_bytes_ = 0;
+  std::uint32_t magazine_blocks_ = 0;
 
   SpinLock lock_;
   std::int64_t last_taken_ KEYWAY_GUARDED_BY(lock_) = 0;
@@ -309,7 +332,7 @@ class alignas(64) Depot {
 class Depots {
  public:
   Depots() {
-    for (std::size_t i = 0; i < kClasses; ++i) depots_[i].set_block_bytes(i * kGranule);
+    for (std::size_t i = 1; i < kClasses; ++i) depots_[i].set_block_bytes(i * kGranule);
   }
   Depot& operator[](std::size_t size_class) { return depots_[size_class]; }
 
@@ -325,6 +348,12 @@ Depots& depots() {
 
 class ThreadCache {
  public:
+  ThreadCache() {
+    for (std::size_t i = 1; i < kClasses; ++i) {
+      shelves_[i].capacity = depots()[i].blocks_per_magazine();
+    }
+  }
+
   void* allocate(std::size_t size_class) {
     Shelf& shelf = shelves_[size_class];
     if (shelf.loaded.count == 0) [[unlikely]] {
@@ -346,7 +375,7 @@ class ThreadCache {
 
   void deallocate(void* memory, std::size_t size_class) {
     Shelf& shelf = shelves_[size_class];
-    if (shelf.loaded.count == kMagazineBlocks) [[unlikely]] {
+    if (shelf.loaded.count == shelf.capacity) [[unlikely]] {
       if (shelf.spare.count > 0) depots()[size_class].give(shelf.spare);
       shelf.spare = shelf.loaded;
       shelf.loaded = Magazine{};
@@ -355,7 +384,7 @@ class ThreadCache {
   }
 
   void flush() {
-    for (std::size_t i = 0; i < kClasses; ++i) {
+    for (std::size_t i = 1; i < kClasses; ++i) {
       depots()[i].give(std::exchange(shelves_[i].loaded, {}));
       depots()[i].give(std::exchange(shelves_[i].spare, {}));
     }
@@ -365,6 +394,7 @@ class ThreadCache {
   struct Shelf {
     Magazine loaded;
     Magazine spare;
+    std::uint32_t capacity = 0;  // of each
   };
   std::array<Shelf, kClasses> shelves_;
 };
