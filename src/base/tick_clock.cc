@@ -66,9 +66,10 @@ void TickClock::learn(std::chrono::nanoseconds measured, std::uint64_t ticks_now
   const bool plausible = per_tick > 0.1 && per_tick < 10.0;
   if (!plausible) origin_ = TimePoint{};
   constexpr double kOne = 4294967296.0;
-  constexpr double kTrusted = std::chrono::duration<double, std::nano>(kTrust).count();
+  constexpr std::chrono::nanoseconds kLongest = kTrust;
+  const double trusted = static_cast<double>(std::min(measured / 10, kLongest).count());
   nanoseconds_per_tick_ = plausible ? static_cast<std::uint64_t>(per_tick * kOne) : 0;
-  trusted_ticks_ = plausible ? static_cast<std::uint64_t>(kTrusted / per_tick) : 0;
+  trusted_ticks_ = plausible ? static_cast<std::uint64_t>(trusted / per_tick) : 0;
 }
 
 }  // namespace keyway

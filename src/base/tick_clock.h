@@ -1,8 +1,9 @@
 // Reads the time at less than half the price of std::chrono::steady_clock, for whoever reads it often.
 //
-// Between two readings of the real clock, at most kTrust apart, it counts the processor's ticks; how long
-// a tick lasts it learns from those readings. So it is never further from steady_clock than what the two
-// can drift apart in that time, below a microsecond. On a machine without steady ticks it is
+// Between two readings of the real clock it counts the processor's ticks; how long a tick lasts it learns
+// from those readings, and the longer it has watched them, the longer it trusts them: a tenth of that time,
+// up to kTrust. So it is never further from steady_clock than a tenth more than such a reading itself, below
+// a microsecond. On a machine without steady ticks it is
 // steady_clock.
 //
 // Guarantees: never goes back. Not guaranteed: the same reading as another thread's at the same instant.
@@ -35,7 +36,7 @@ class TickClock {
  private:
   static constexpr std::chrono::milliseconds kTrust{1};
   static constexpr std::chrono::seconds kBaseline{1};
-  static constexpr std::chrono::milliseconds kShortestBaseline{10};
+  static constexpr std::chrono::microseconds kShortestBaseline{10};
 
   static std::uint64_t ticks() {
 #if defined(__x86_64__)
