@@ -31,6 +31,7 @@ constexpr int kYieldsOnOneCore = 8;
 
 constexpr unsigned kWakeAtOnce = 4;
 constexpr int kQuietTicksBeforeSleep = 16;
+constexpr int kTicksInWindow = 16;
 
 unsigned usable_cores() {
   cpu_set_t set;
@@ -83,6 +84,7 @@ class ThreadPool::Impl {
   void wake(unsigned how_many, bool unless_searching) KEYWAY_EXCLUDES(park_mutex_);
   bool spawn() KEYWAY_EXCLUDES(workers_mutex_);
   bool tick();
+  unsigned recent_peak(unsigned blocked);
   unsigned count_blocked() KEYWAY_EXCLUDES(workers_mutex_);
   void join_ended() KEYWAY_REQUIRES(workers_mutex_);
 
@@ -97,7 +99,12 @@ class ThreadPool::Impl {
   alignas(64) IdleProtocol idle_;
   std::atomic<unsigned> target_;  // how many may be active: a hint, so relaxed throughout
   std::atomic<bool> stopping_{false};
-  int quiet_ticks_ = 0;  // the service thread's
+
+  // The service thread's.
+  int quiet_ticks_ = 0;
+  int ticks_in_window_ = 0;
+  unsigned peak_now_ = 0;
+  unsigned peak_before_ = 0;
 
   mutable Mutex workers_mutex_;
   std::vector<std::shared_ptr<Worker>> workers_ KEYWAY_GUARDED_BY(workers_mutex_);
@@ -379,8 +386,8 @@ void ThreadPool::Impl::join_ended() {
 }
 
 // While work is ready and nobody looks for any: are the threads at work, or do they wait? One that
-// waits is made up for, so that as many as there are cores can run. If all of them wait, more of
-// the same is to be expected, and their number is doubled.
+// waits is made up for, so that as many as there are cores can run. If many of them wait, more of
+// the same is to be expected: their number grows by a fourth, and if all of them wait, it is doubled.
 bool ThreadPool::Impl::tick() {
   const IdleCounts counts = idle_.counts();
   if (ready_.empty() || counts.searching > 0) return ++quiet_ticks_ < kQuietTicksBeforeSleep;
@@ -389,10 +396,13 @@ bool ThreadPool::Impl::tick() {
   const unsigned active = counts.active();
   const unsigned blocked = std::min(active, count_blocked());
   const unsigned running = active - blocked;
-  const unsigned wanted_more = running == 0 ? std::max(base_threads_, active)
-                                            : base_threads_ - std::min(base_threads_, running);
+  unsigned wanted_more = base_threads_ - std::min(base_threads_, running);
+  if (wanted_more > 0) {
+    wanted_more = std::max(wanted_more, running == 0 ? active : blocked / 4);
+  }
+  const unsigned often_blocked = recent_peak(blocked);
   const unsigned target =
-      std::clamp(running > base_threads_ ? blocked + base_threads_ : active + wanted_more,
+      std::clamp(running > base_threads_ ? often_blocked + base_threads_ : active + wanted_more,
                  base_threads_, max_threads_);
   target_.store(target, std::memory_order_relaxed);
   if (target <= active) return true;
@@ -402,6 +412,17 @@ bool ThreadPool::Impl::tick() {
   for (more -= parked; more > 0 && spawn(); --more) {
   }
   return true;
+}
+
+// The most that were blocked at once in the last 16 to 32 ticks. Threads that slept together wake
+// together: for a moment hardly one is blocked, and still they will all be in a moment more.
+unsigned ThreadPool::Impl::recent_peak(unsigned blocked) {
+  if (++ticks_in_window_ == kTicksInWindow) {
+    ticks_in_window_ = 0;
+    peak_before_ = std::exchange(peak_now_, 0);
+  }
+  peak_now_ = std::max(peak_now_, blocked);
+  return std::max(peak_before_, peak_now_);
 }
 
 unsigned ThreadPool::Impl::count_blocked() {
