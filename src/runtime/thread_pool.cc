@@ -400,16 +400,11 @@ bool ThreadPool::Impl::tick() {
   if (wanted_more > 0) {
     wanted_more = std::max(wanted_more, running == 0 ? active : blocked / 4);
   }
-  const unsigned often_blocked = recent_peak(blocked);
-  const unsigned target =
-      std::clamp(running > base_threads_ ? often_blocked + base_threads_ : active + wanted_more,
-                 base_threads_, max_threads_);
-  target_.store(target, std::memory_order_relaxed);
-  if (target <= active) return true;
-  unsigned more = target - active;
-  const unsigned parked = std::min(more, counts.parked);
+  const unsigned target = std::max(recent_peak(blocked) + base_threads_, active + wanted_more);
+  target_.store(std::min(target, max_threads_), std::memory_order_relaxed);
+  const unsigned parked = std::min(wanted_more, counts.parked);
   if (parked > 0) wake(parked, /*unless_searching=*/false);
-  for (more -= parked; more > 0 && spawn(); --more) {
+  for (unsigned more = wanted_more - parked; more > 0 && spawn(); --more) {
   }
   return true;
 }

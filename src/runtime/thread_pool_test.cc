@@ -306,12 +306,13 @@ TEST(ThreadPool, SaysSoWhenItHasHadNothingToDoForAWhile) {
   ASSERT_TRUE(eventually([&] { return stays.times > 0; }));
   pool.remove_idle_listener(leaves);
   const int before = leaves.times;
-  const int seen = stays.times;
   std::atomic<bool> ran{false};
   Job job([&] { ran = true; });
   pool.post(job);
-  ASSERT_TRUE(eventually([&] { return stays.times > seen; })) << "once per pause";
-  EXPECT_TRUE(ran);
+  ASSERT_TRUE(eventually([&] { return ran.load(); }));
+  pool.wait_for_turns_in_progress();  // the job is on this stack
+  const int seen = stays.times;
+  ASSERT_TRUE(eventually([&] { return stays.times > seen; })) << "after each time of work";
   EXPECT_EQ(leaves.times, before);
 }
 
