@@ -209,7 +209,9 @@ class alignas(64) Depot {
     last_taken_ = now;
     if (full_ != nullptr) return pop_full();
     Magazine magazine;
-    while (magazine.count < magazine_blocks_) magazine.push(take_from_slab());
+    do {
+      magazine.push(take_from_slab());
+    } while (magazine.count < magazine_blocks_);
     return magazine;
   }
 
