@@ -24,6 +24,7 @@
 #include <sys/mman.h>
 #include <time.h>
 
+#include "base/prefetch.h"
 #include "base/spin_lock.h"
 #include "keyway/detail/check.h"
 
@@ -368,10 +369,10 @@ class ThreadCache {
     Block* block = shelf.loaded.pop();
     // The next one was perhaps given back on another core: fetch its lines, to write, by the time it
     // is asked for.
-    const char* next = reinterpret_cast<const char*>(shelf.loaded.head);
-    __builtin_prefetch(next, 1);
-    if (size_class > 64 / kGranule) __builtin_prefetch(next + 64, 1);
-    if (size_class > 128 / kGranule) __builtin_prefetch(next + 128, 1);
+    const Block* next = shelf.loaded.head;
+    prefetch_to_write(next);
+    if (size_class > 64 / kGranule) prefetch_to_write(next, 64);
+    if (size_class > 128 / kGranule) prefetch_to_write(next, 128);
     return block;
   }
 

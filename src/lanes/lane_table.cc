@@ -2,6 +2,9 @@
 
 #include <new>
 
+#include <sys/mman.h>
+
+#include "base/prefetch.h"
 #include "keyway/detail/block_pool.h"
 #include "keyway/detail/check.h"
 
@@ -9,6 +12,8 @@ namespace keyway {
 namespace {
 
 constexpr std::size_t kMinBuckets = 16;
+// From here on buckets come from the system and go back to it: malloc would keep them for later.
+constexpr std::size_t kPageOfBuckets = 4096 / sizeof(Lane*);
 
 LaneTable::Entry entry_of(Lane& lane, Lane::Entered entered) {
   switch (entered) {
@@ -139,7 +144,7 @@ Lane* LaneTable::find(Shard& shard, std::string_view key, std::size_t hash) {
   Lane* lane = shard.buckets[hash & (shard.bucket_count - 1)];
   // Most often it is the first one, and whoever asks is about to enter: have that line come from the
   // worker's cache while the keys are compared.
-  __builtin_prefetch(lane, 1);
+  prefetch_to_write(lane);
   while (lane != nullptr && (lane->hash_ != hash || !detail::same_text(lane->key(), key))) {
     lane = lane->next_in_bucket_;
   }
@@ -204,7 +209,7 @@ void LaneTable::forget_idle() {
 }
 
 void LaneTable::resize(Shard& shard, std::size_t bucket_count) {
-  auto buckets = std::make_unique<Lane*[]>(bucket_count);
+  Buckets buckets = make_buckets(bucket_count);
   for (std::size_t i = 0; i < shard.bucket_count; ++i) {
     while (Lane* lane = shard.buckets[i]) {
       shard.buckets[i] = lane->next_in_bucket_;
@@ -215,6 +220,22 @@ void LaneTable::resize(Shard& shard, std::size_t bucket_count) {
   }
   shard.buckets = std::move(buckets);
   shard.bucket_count = bucket_count;
+}
+
+LaneTable::Buckets LaneTable::make_buckets(std::size_t count) {
+  if (count < kPageOfBuckets) return Buckets(new Lane* [count] {}, FreeBuckets{count});
+  void* memory = mmap(nullptr, count * sizeof(Lane*), PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) throw std::bad_alloc();
+  return Buckets(static_cast<Lane**>(memory), FreeBuckets{count});
+}
+
+void FreeBuckets::operator()(Lane** buckets) const noexcept {
+  if (count < kPageOfBuckets) {
+    delete[] buckets;
+  } else {
+    munmap(buckets, count * sizeof(Lane*));
+  }
 }
 
 void LaneTable::destroy(Lane* lane) {

@@ -27,6 +27,11 @@
 
 namespace keyway {
 
+struct FreeBuckets {
+  void operator()(Lane** buckets) const noexcept;
+  std::size_t count = 0;
+};
+
 class LaneTable {
  public:
   explicit LaneTable(LaneOwner& owner) : owner_(owner) {}
@@ -116,9 +121,12 @@ class LaneTable {
   static constexpr std::size_t kWarmLanes = 2048;
 
  private:
+  using Buckets = std::unique_ptr<Lane*[], FreeBuckets>;
+  static Buckets make_buckets(std::size_t count);
+
   struct alignas(64) Shard {
     SpinLock lock;
-    std::unique_ptr<Lane*[]> buckets KEYWAY_GUARDED_BY(lock);
+    Buckets buckets KEYWAY_GUARDED_BY(lock);
     std::size_t bucket_count KEYWAY_GUARDED_BY(lock) = 0;
     bool closed KEYWAY_GUARDED_BY(lock) = false;
     LaneCounts freed KEYWAY_GUARDED_BY(lock);

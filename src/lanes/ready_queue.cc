@@ -1,5 +1,7 @@
 #include "lanes/ready_queue.h"
 
+#include "base/prefetch.h"
+
 namespace keyway {
 namespace {
 
@@ -28,10 +30,10 @@ Runnable* ReadyQueue::pop() {
     }
     next = next_of(*item);
   }
-  // Both cache lines that whoever runs it will touch first.
-  __builtin_prefetch(next);
-  __builtin_prefetch(reinterpret_cast<char*>(next) + 64);
-  __builtin_prefetch(reinterpret_cast<char*>(next) + 128);
+  // The cache lines that whoever runs it will touch first.
+  prefetch_to_write(next);
+  prefetch_to_write(next, 64);
+  prefetch_to_write(next, 128);
   first_ = next;
   return item;
 }

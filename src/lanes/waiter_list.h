@@ -1,6 +1,7 @@
 // A FIFO of waiters that costs no allocation and lets any of them leave from the middle.
 #pragma once
 
+#include "base/prefetch.h"
 #include "keyway/detail/waiter.h"
 
 namespace keyway {
@@ -34,8 +35,8 @@ class WaiterList {
     unlink(waiter);
     // The caller runs `waiter` now; by the time it comes back for the next, its memory is here: the
     // links, and what whoever waits has behind them.
-    __builtin_prefetch(ends_.next, 1);
-    __builtin_prefetch(reinterpret_cast<char*>(ends_.next) + 64, 1);
+    prefetch_to_write(ends_.next);
+    prefetch_to_write(ends_.next, 64);
     return waiter;
   }
 
