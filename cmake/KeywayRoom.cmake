@@ -42,6 +42,7 @@ function(keyway_add_room room)
     add_executable(${target}_tests ${arg_TESTS})
     target_link_libraries(${target}_tests PRIVATE ${target} ${arg_TEST_LINKS} GTest::gtest_main)
     keyway_own_code(${target}_tests)
+    target_include_directories(${target}_tests PRIVATE "${PROJECT_SOURCE_DIR}/tests")
     gtest_discover_tests(${target}_tests
       DISCOVERY_MODE PRE_TEST
       DISCOVERY_TIMEOUT 120

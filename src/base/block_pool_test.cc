@@ -19,28 +19,10 @@
 
 #include <gtest/gtest.h>
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define KEYWAY_TEST_SANITIZED 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define KEYWAY_TEST_SANITIZED 1
-#endif
-#endif
+#include "support/memory.h"
 
 namespace keyway::detail {
 namespace {
-
-#if defined(KEYWAY_TEST_SANITIZED)
-constexpr bool kRecycles = false;
-#else
-constexpr bool kRecycles = true;
-#endif
-
-#define KEYWAY_SKIP_UNLESS_RECYCLED()                                                       \
-  if (!kRecycles) {                                                                         \
-    GTEST_SKIP() << "SKIPPED under a sanitizer: blocks are plain new and delete there, so " \
-                    "that it sees their life; run this test in the dev or release preset";  \
-  }
 
 bool aligned(const void* block, std::size_t alignment) {
   return reinterpret_cast<std::uintptr_t>(block) % alignment == 0;
@@ -63,14 +45,6 @@ struct Filled {
   void free() const { deallocate_block(bytes, size_bytes); }
 };
 
-std::int64_t resident_bytes() {
-  std::ifstream statm("/proc/self/statm");
-  std::int64_t size_pages = 0;
-  std::int64_t resident_pages = 0;
-  statm >> size_pages >> resident_pages;
-  return resident_pages * sysconf(_SC_PAGESIZE);
-}
-
 TEST(BlockPool, ABlockIsAlignedTo16BytesAndTo64IfItsSizeIsAMultipleOfThat) {
   for (std::size_t size = 1; size <= kMaxBlockBytes + 100; ++size) {
     std::vector<void*> blocks;
@@ -83,7 +57,7 @@ TEST(BlockPool, ABlockIsAlignedTo16BytesAndTo64IfItsSizeIsAMultipleOfThat) {
 }
 
 TEST(BlockPool, ABlockThatIsGivenBackIsTheNextToBeTaken) {
-  KEYWAY_SKIP_UNLESS_RECYCLED();
+  KEYWAY_SKIP_IF_SANITIZED();
   for (std::size_t size : {1UL, 32UL, 33UL, 96UL, 256UL, kMaxBlockBytes}) {
     void* first = allocate_block(size);
     deallocate_block(first, size);
@@ -199,7 +173,7 @@ constexpr std::size_t kMillion = 1'000'000;
 constexpr std::int64_t kReserveBytes = 2 << 20;
 
 TEST(BlockPool, TrimGivesTheMemoryOfAMillionBlocksBackToTheSystem) {
-  KEYWAY_SKIP_UNLESS_RECYCLED();
+  KEYWAY_SKIP_IF_SANITIZED();
   std::vector<std::uint32_t> order(kMillion);
   std::iota(order.begin(), order.end(), 0);
   EXPECT_LT(kept_after_a_million_blocks(order), kReserveBytes) << "first in, first out";
@@ -208,7 +182,7 @@ TEST(BlockPool, TrimGivesTheMemoryOfAMillionBlocksBackToTheSystem) {
 }
 
 TEST(BlockPool, TrimGivesTheMemoryBackWhateverTheOrderInWhichBlocksCame) {
-  KEYWAY_SKIP_UNLESS_RECYCLED();
+  KEYWAY_SKIP_IF_SANITIZED();
   std::vector<std::uint32_t> order(kMillion);
   std::iota(order.begin(), order.end(), 0);
   std::shuffle(order.begin(), order.end(), std::mt19937(1));  // NOLINT: the same every time
@@ -216,7 +190,7 @@ TEST(BlockPool, TrimGivesTheMemoryBackWhateverTheOrderInWhichBlocksCame) {
 }
 
 TEST(BlockPool, WhatIsGivenBackLongAfterTheLastWasTakenIsNotKept) {
-  KEYWAY_SKIP_UNLESS_RECYCLED();
+  KEYWAY_SKIP_IF_SANITIZED();
   trim_blocks();
   std::vector<void*> blocks(kMillion, &blocks);
   const std::int64_t before = resident_bytes();
@@ -232,7 +206,7 @@ TEST(BlockPool, WhatIsGivenBackLongAfterTheLastWasTakenIsNotKept) {
 }
 
 TEST(BlockPool, AThreadThatEndsLeavesItsBlocksToTheOthers) {
-  KEYWAY_SKIP_UNLESS_RECYCLED();
+  KEYWAY_SKIP_IF_SANITIZED();
   constexpr int kThreads = 50;
   trim_blocks();
   const std::int64_t before = resident_bytes();

@@ -19,6 +19,7 @@
 
 #include "keyway/group_executor.h"
 #include "keyway/testing/sim_scheduler.h"
+#include "support/own_process.h"
 
 namespace keyway {
 namespace {
@@ -260,16 +261,6 @@ TEST(NestedWait, WhatAwaitThrowsIsThrownByCoAwait) {
 }
 
 // ---- several waits at once, and ways back. A fault here crashes or hangs: in a process of its own
-
-template <class Body>
-void expect_ends(Body body, unsigned seconds = 10) {
-  const auto run = [&] {
-    alarm(seconds);
-    body();
-    std::_Exit(::testing::Test::HasFailure() ? 1 : 0);
-  };
-  EXPECT_EXIT(run(), ::testing::ExitedWithCode(0), "");
-}
 
 Task<void> await_one(TaskHandle<void>& handle) { (void)co_await handle; }
 

@@ -16,6 +16,7 @@
 
 #include "keyway/group_executor.h"
 #include "keyway/testing/sim_scheduler.h"
+#include "support/own_process.h"
 
 namespace keyway {
 namespace {
@@ -407,16 +408,6 @@ TEST_P(EitherThreshold, GroupStatsAgreeWithStatsAboutTasksThatWereTurnedAway) {
 }
 
 // ---- coroutines that their caller runs. A fault here crashes: in a process of its own
-
-template <class Body>
-void expect_ends(Body body, unsigned seconds = 10) {
-  const auto run = [&] {
-    alarm(seconds);
-    body();
-    std::_Exit(::testing::Test::HasFailure() ? 1 : 0);
-  };
-  EXPECT_EXIT(run(), ::testing::ExitedWithCode(0), "");
-}
 
 TEST(QueueThreshold, ACoroutineThatItsCallerRunsMayAwaitATaskOfItsGroup) {
   expect_ends([] {

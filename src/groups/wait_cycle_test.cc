@@ -13,6 +13,7 @@
 
 #include "keyway/group_executor.h"
 #include "keyway/testing/sim_scheduler.h"
+#include "support/own_process.h"
 
 namespace keyway {
 namespace {
@@ -34,17 +35,6 @@ bool is_refused_as_cycle(Call call) {
     return true;
   }
   return false;
-}
-
-// A fault here crashes or hangs: in a process of its own.
-template <class Body>
-void expect_ends(Body body, unsigned seconds = 10) {
-  const auto run = [&] {
-    alarm(seconds);
-    body();
-    std::_Exit(::testing::Test::HasFailure() ? 1 : 0);
-  };
-  EXPECT_EXIT(run(), ::testing::ExitedWithCode(0), "");
 }
 
 TEST(WaitCycle, ATaskCannotWaitForItself) {

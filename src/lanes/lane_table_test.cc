@@ -15,14 +15,7 @@
 
 #include "keyway/detail/block_pool.h"
 #include "lanes/ready_queue.h"
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define KEYWAY_TEST_SANITIZED 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define KEYWAY_TEST_SANITIZED 1
-#endif
-#endif
+#include "support/memory.h"
 
 namespace keyway {
 namespace {
@@ -252,22 +245,14 @@ TEST_F(LaneTableTest, WhatFreedLanesCountedIsNotForgotten) {
 }
 
 TEST_F(LaneTableTest, ManyKeysAtOnceLeaveNoMemoryBehind) {
-#if defined(KEYWAY_TEST_SANITIZED)
-  GTEST_SKIP() << "SKIPPED under a sanitizer, which keeps freed memory; run it in another preset";
-#endif
-  const auto resident_bytes = [] {
-    std::ifstream statm("/proc/self/statm");
-    std::int64_t pages = 0;
-    statm >> pages >> pages;
-    return pages * sysconf(_SC_PAGESIZE);
-  };
+  KEYWAY_SKIP_IF_SANITIZED();
   constexpr std::size_t kKeys = 300'000;
   std::vector<Waiter> waiters(kKeys);
   std::vector<Lane*> lanes(kKeys);
   fill_warm_places();
   const auto give_back_what_is_free = [] {
     detail::trim_blocks();
-    malloc_trim(0);  // the buckets come from malloc, which would keep them for later
+    malloc_trim(0);  // small arrays of buckets come from malloc, which would keep them for later
   };
   give_back_what_is_free();
   const std::int64_t before = resident_bytes();

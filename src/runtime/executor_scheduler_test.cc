@@ -15,6 +15,7 @@
 #include <gtest/gtest.h>
 
 #include "keyway/task.h"
+#include "support/jobs.h"
 
 namespace keyway {
 namespace {
@@ -77,13 +78,6 @@ struct Later {
   std::deque<std::function<void()>> kept;
 };
 
-struct Job final : Runnable {
-  Job() = default;
-  explicit Job(std::function<void()> then) : work(std::move(then)) {}
-  void run(Turn&) override { work(); }
-  std::function<void()> work;
-};
-
 struct Alarm final : Timer {
   explicit Alarm(std::function<void()> then) : on_fire(std::move(then)) {}
   void fire() override { on_fire(); }
@@ -130,15 +124,9 @@ TEST(ExecutorScheduler, ARunnableMayBePostedAgainByItsOwnRun) {
 }
 
 TEST(ExecutorScheduler, ARunnableThatAsksForItRunsAgain) {
-  struct Repeater final : Runnable {
-    void run(Turn& turn) override {
-      if (++rounds < 10) turn.again = this;
-    }
-    int rounds = 0;
-  };
   Later later;
   const auto scheduler = make_executor_scheduler(later);
-  Repeater repeater;
+  Repeater repeater(10);
   scheduler->post(repeater);
   later.run_all();
   EXPECT_EQ(repeater.rounds, 10);

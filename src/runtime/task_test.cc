@@ -17,6 +17,7 @@
 
 #include "keyway/testing/sim_scheduler.h"
 #include "keyway/thread_pool.h"
+#include "support/jobs.h"
 
 namespace keyway {
 namespace {
@@ -214,12 +215,6 @@ TEST(Task, AChainOfTasksThatAwaitEachOtherNeedsNoStack) {
 }
 
 // ---- on threads
-
-struct Job final : Runnable {
-  explicit Job(std::function<void()> then) : work(std::move(then)) {}
-  void run(Turn&) override { work(); }
-  std::function<void()> work;
-};
 
 Task<std::thread::id> sleep_and_tell_thread() {
   co_await sleep_for(1ms);

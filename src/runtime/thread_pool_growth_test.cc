@@ -15,6 +15,7 @@
 #include <gtest/gtest.h>
 
 #include "keyway/thread_pool.h"
+#include "support/jobs.h"
 
 namespace keyway {
 namespace {
@@ -22,11 +23,6 @@ namespace {
 using namespace std::chrono_literals;
 using std::chrono::steady_clock;
 
-struct Job final : Runnable {
-  explicit Job(std::function<void()> then) : work(std::move(then)) {}
-  void run(Turn&) override { work(); }
-  std::function<void()> work;
-};
 using Jobs = std::vector<std::unique_ptr<Job>>;
 
 // Posts `count` jobs that do the same, and keeps them.
@@ -37,16 +33,6 @@ Jobs post_all(ThreadPool& pool, int count, const std::function<void()>& work) {
     pool.post(*jobs.back());
   }
   return jobs;
-}
-
-template <class Condition>
-bool eventually(Condition condition) {
-  const auto give_up = steady_clock::now() + 30s;
-  while (!condition()) {
-    if (steady_clock::now() > give_up) return false;
-    std::this_thread::yield();
-  }
-  return true;
 }
 
 // Where threads sleep until it opens, or until they have waited so long that something is wrong.

@@ -12,19 +12,13 @@
 #include <gtest/gtest.h>
 
 #include "base/spin_lock.h"
+#include "support/jobs.h"
 
 namespace keyway {
 namespace {
 
 using namespace std::chrono_literals;
 using std::chrono::steady_clock;
-
-struct Job final : Runnable {
-  Job() = default;
-  explicit Job(std::function<void()> then) : work(std::move(then)) {}
-  void run(Turn&) override { work(); }
-  std::function<void()> work;
-};
 
 struct CountedJob final : Runnable {
   void run(Turn&) override {
@@ -34,28 +28,6 @@ struct CountedJob final : Runnable {
   std::atomic<int> times_run{0};
   std::atomic<int>* total = nullptr;
 };
-
-// Runs a number of times, each time because it said so itself.
-struct Repeater final : Runnable {
-  void run(Turn& turn) override {
-    work();
-    if (++rounds < wanted) turn.again = this;
-  }
-  int wanted = 1;
-  std::atomic<int> rounds{0};
-  std::function<void()> work = [] {};
-};
-
-// Yields until the condition holds; false after half a minute.
-template <class Condition>
-bool eventually(Condition condition) {
-  const auto give_up = steady_clock::now() + 30s;
-  while (!condition()) {
-    if (steady_clock::now() > give_up) return false;
-    std::this_thread::yield();
-  }
-  return true;
-}
 
 void spin_for(std::chrono::microseconds time) {
   for (const auto end = steady_clock::now() + time; steady_clock::now() < end;) cpu_relax();
@@ -118,9 +90,7 @@ TEST(ThreadPool, ARunnableMayBePostedAgainByItsOwnRun) {
 
 TEST(ThreadPool, ARunnableThatAsksForItRunsAgainAndLetsOthersInBetween) {
   std::vector<int> order;
-  Repeater repeater;
-  repeater.wanted = 3;
-  repeater.work = [&] { order.push_back(0); };
+  Repeater repeater(3, [&] { order.push_back(0); });
   Job other([&] { order.push_back(1); });
   std::latch go(1);
   Job first([&] { go.wait(); });
@@ -137,7 +107,6 @@ TEST(ThreadPool, ARunnableThatAsksForItRunsAgainAndLetsOthersInBetween) {
 // One that asks to run again wakes nobody. Whoever then takes another item must see to it.
 TEST(ThreadPool, RunnablesThatRunAgainAlwaysMeetOnTwoThreads) {
   constexpr int kRounds = 20'000;
-  Repeater repeaters[2];
   std::atomic<int> met{0};
   std::atomic<bool> in_vain{false};
   const auto meet = [&] {
@@ -148,13 +117,10 @@ TEST(ThreadPool, RunnablesThatRunAgainAlwaysMeetOnTwoThreads) {
     }
     if (round % 100 == 0) spin_for(100us);  // the other one goes to sleep meanwhile
   };
+  Repeater repeaters[] = {Repeater(kRounds, meet), Repeater(kRounds, meet)};
   {
     ThreadPool pool({.threads = 2, .max_threads = 2});
-    for (Repeater& repeater : repeaters) {
-      repeater.wanted = kRounds;
-      repeater.work = meet;
-      pool.post(repeater);
-    }
+    for (Repeater& repeater : repeaters) pool.post(repeater);
   }
   EXPECT_FALSE(in_vain) << "one thread slept while a runnable waited";
   for (const Repeater& repeater : repeaters) EXPECT_EQ(repeater.rounds, kRounds);

@@ -12,18 +12,12 @@
 #include <gtest/gtest.h>
 
 #include "keyway/task.h"
+#include "support/jobs.h"
 
 namespace keyway::testing {
 namespace {
 
 using namespace std::chrono_literals;
-
-struct Job final : Runnable {
-  Job() = default;
-  explicit Job(std::function<void()> then) : work(std::move(then)) {}
-  void run(Turn&) override { work(); }
-  std::function<void()> work;
-};
 
 struct Alarm final : Timer {
   Alarm() = default;
@@ -116,14 +110,8 @@ TEST(SimScheduler, AnItemMayPostOthersAndItself) {
 }
 
 TEST(SimScheduler, AnItemThatAsksForItRunsAgain) {
-  struct Repeater final : Runnable {
-    void run(Turn& turn) override {
-      if (++rounds < 100) turn.again = this;
-    }
-    int rounds = 0;
-  };
   SimScheduler sim(1);
-  Repeater repeater;
+  Repeater repeater(100);
   sim.post(repeater);
   EXPECT_EQ(sim.run_until_idle(), 100U);
 }
