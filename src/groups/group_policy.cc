@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <string>
 
-#include "base/hash_key.h"
 #include "keyway/group_task.h"
+#include "lanes/lane_table.h"
 
 namespace keyway {
 namespace {
@@ -80,7 +80,7 @@ std::size_t require_key(std::string_view key) {
                      "the group key has " + std::to_string(key.size()) + " bytes; at most " +
                          std::to_string(kMaxNameBytes) + " are allowed"});
   }
-  return hash_key(key);
+  return LaneTable::hash(key);
 }
 
 void require_id(std::string_view id) {

@@ -50,28 +50,23 @@ Lane::Entered Lane::enter_bounded(Waiter& waiter) {
   return push(waiter);
 }
 
-// Takes the newcomers in when nobody else is left. If nobody has come, the turn ends here.
-bool Lane::somebody_waits() {
-  if (!taken_in_.empty()) return true;
+// Takes the newcomers in if it must, to see whether `wanted` wait, one or two. If not, the turn ends: with
+// nobody, or with the one who is taken next.
+bool Lane::at_least(int wanted) {
+  const auto there_are = [&]() KEYWAY_REQUIRES(dispatch_) {
+    return wanted == 1 ? !taken_in_.empty() : taken_in_.has_more_than_one();
+  };
+  if (there_are()) return true;
   SpinGuard intake(intake_);
   taken_in_.append(inbox_);
-  turn_out_ = !taken_in_.empty();
-  return turn_out_;
-}
-
-// Whether more than the one who is taken next wait. If not, the turn ends with that one.
-bool Lane::more_than_one() {
-  if (taken_in_.has_more_than_one()) return true;
-  SpinGuard intake(intake_);
-  taken_in_.append(inbox_);
-  turn_out_ = taken_in_.has_more_than_one();
+  turn_out_ = there_are();
   return turn_out_;
 }
 
 bool Lane::take_up_turn() {
   if (!stalled_ || running_ >= limit_) return false;
   stalled_ = false;
-  return somebody_waits();
+  return at_least(1);
 }
 
 LaneTake Lane::pop() { return {.waiter = &taken_in_.pop_front(), .number = ++started_}; }
@@ -83,7 +78,7 @@ LaneTake Lane::take() {
     return {};
   }
   const bool last_permit = running_ + 1 == limit_;
-  const bool more = last_permit ? somebody_waits() : more_than_one();
+  const bool more = at_least(last_permit ? 1 : 2);
   if (taken_in_.empty()) return {.idle = running_ == 0};
   ++running_;
   stalled_ = last_permit;
@@ -97,7 +92,7 @@ LaneTake Lane::finish(LaneOutcome outcome, bool go_on) {
   count(outcome);
   if (go_on && running_ <= limit_) {
     const bool stood_in_line = !taken_in_.empty();
-    if (stalled_) stalled_ = somebody_waits();
+    if (stalled_) stalled_ = at_least(1);
     if (!taken_in_.empty()) {
       LaneTake taken = pop();
       taken.stood_in_line = stood_in_line;

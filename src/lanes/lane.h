@@ -176,8 +176,7 @@ class alignas(64) Lane final : public Runnable {
   }
   Entered enter_bounded(Waiter& waiter) KEYWAY_EXCLUDES(intake_, dispatch_);
   // For whoever has the turn.
-  bool somebody_waits() KEYWAY_REQUIRES(dispatch_) KEYWAY_EXCLUDES(intake_);
-  bool more_than_one() KEYWAY_REQUIRES(dispatch_) KEYWAY_EXCLUDES(intake_);
+  bool at_least(int wanted) KEYWAY_REQUIRES(dispatch_) KEYWAY_EXCLUDES(intake_);
   // Whether it stalled here, there is room again, and somebody waits: then it must be posted.
   bool take_up_turn() KEYWAY_REQUIRES(dispatch_) KEYWAY_EXCLUDES(intake_);
   LaneTake pop() KEYWAY_REQUIRES(dispatch_);

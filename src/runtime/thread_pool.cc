@@ -16,6 +16,7 @@
 #include "keyway/detail/check.h"
 #include "lanes/ready_queue.h"
 #include "runtime/idle_protocol.h"
+#include "runtime/pool_growth.h"
 #include "runtime/service_thread.h"
 #include "runtime/worker.h"
 
@@ -31,7 +32,6 @@ constexpr int kYieldsOnOneCore = 8;
 
 constexpr unsigned kWakeAtOnce = 4;
 constexpr int kQuietTicksBeforeSleep = 16;
-constexpr int kTicksInWindow = 16;
 
 unsigned usable_cores() {
   cpu_set_t set;
@@ -84,7 +84,6 @@ class ThreadPool::Impl {
   void wake(unsigned how_many, bool unless_searching) KEYWAY_EXCLUDES(park_mutex_);
   bool spawn() KEYWAY_EXCLUDES(workers_mutex_);
   bool tick();
-  unsigned recent_peak(unsigned blocked);
   unsigned count_blocked() KEYWAY_EXCLUDES(workers_mutex_);
   void join_ended() KEYWAY_REQUIRES(workers_mutex_);
 
@@ -102,9 +101,7 @@ class ThreadPool::Impl {
 
   // The service thread's.
   int quiet_ticks_ = 0;
-  int ticks_in_window_ = 0;
-  unsigned peak_now_ = 0;
-  unsigned peak_before_ = 0;
+  PoolGrowth growth_;
 
   mutable Mutex workers_mutex_;
   std::vector<std::shared_ptr<Worker>> workers_ KEYWAY_GUARDED_BY(workers_mutex_);
@@ -138,6 +135,7 @@ ThreadPool::Impl::Impl(ThreadPoolOptions options)
       max_threads_(std::max(base_threads_, options.max_threads)),
       idle_timeout_(options.idle_timeout),
       target_(base_threads_),
+      growth_(base_threads_, max_threads_),
       service_([this] { return tick(); }, [this] { return !ready_.empty(); }) {
   for (unsigned i = 0; i < base_threads_; ++i) {
     KEYWAY_CHECK(spawn() || i > 0, "the system gives no thread at all");
@@ -385,39 +383,19 @@ void ThreadPool::Impl::join_ended() {
   workers_.erase(first_ended, workers_.end());
 }
 
-// While work is ready and nobody looks for any: are the threads at work, or do they wait? One that
-// waits is made up for, so that as many as there are cores can run. If many of them wait, more of
-// the same is to be expected: their number grows by a fourth, and if all of them wait, it is doubled.
+// While work is ready and nobody looks for any: are the threads at work, or do they wait?
 bool ThreadPool::Impl::tick() {
   const IdleCounts counts = idle_.counts();
   if (ready_.empty() || counts.searching > 0) return ++quiet_ticks_ < kQuietTicksBeforeSleep;
   quiet_ticks_ = 0;
-
   const unsigned active = counts.active();
-  const unsigned blocked = std::min(active, count_blocked());
-  const unsigned running = active - blocked;
-  unsigned wanted_more = base_threads_ - std::min(base_threads_, running);
-  if (wanted_more > 0) {
-    wanted_more = std::max(wanted_more, running == 0 ? active : blocked / 4);
-  }
-  const unsigned target = std::max(recent_peak(blocked) + base_threads_, active + wanted_more);
-  target_.store(std::min(target, max_threads_), std::memory_order_relaxed);
-  const unsigned parked = std::min(wanted_more, counts.parked);
+  auto [target, more] = growth_.decide(active, std::min(active, count_blocked()));
+  target_.store(target, std::memory_order_relaxed);
+  const unsigned parked = std::min(more, counts.parked);
   if (parked > 0) wake(parked, /*unless_searching=*/false);
-  for (unsigned more = wanted_more - parked; more > 0 && spawn(); --more) {
+  for (more -= parked; more > 0 && spawn(); --more) {
   }
   return true;
-}
-
-// The most that were blocked at once in the last 16 to 32 ticks. Threads that slept together wake
-// together: for a moment hardly one is blocked, and still they will all be in a moment more.
-unsigned ThreadPool::Impl::recent_peak(unsigned blocked) {
-  if (++ticks_in_window_ == kTicksInWindow) {
-    ticks_in_window_ = 0;
-    peak_before_ = std::exchange(peak_now_, 0);
-  }
-  peak_now_ = std::max(peak_now_, blocked);
-  return std::max(peak_before_, peak_now_);
 }
 
 unsigned ThreadPool::Impl::count_blocked() {
