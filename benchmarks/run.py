@@ -2,7 +2,7 @@
 """Measures Keyway against its peers.
 
 examples:
-  benchmarks/run.py                             everything, 9 rounds: plan for an hour
+  benchmarks/run.py                             everything, 9 rounds: about half an hour
   benchmarks/run.py --quick --only w1,w2        a first look, about a minute
   benchmarks/run.py --peers keyway,mutex_pool   only these two
   benchmarks/run.py --one-core                  and once more on one core

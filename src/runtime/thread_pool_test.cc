@@ -104,7 +104,7 @@ TEST(ThreadPool, ARunnableThatAsksForItRunsAgainAndLetsOthersInBetween) {
   EXPECT_EQ(order, (std::vector{0, 1, 0, 0}));
 }
 
-// One that asks to run again wakes nobody. Whoever then takes another item must see to it.
+// One that asks to run again wakes nobody, and still neither is left lying while the other waits for it.
 TEST(ThreadPool, RunnablesThatRunAgainAlwaysMeetOnTwoThreads) {
   constexpr int kRounds = 20'000;
   std::atomic<int> met{0};
