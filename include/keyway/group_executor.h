@@ -109,10 +109,32 @@ class GroupExecutor {
   // A group that is used often: submits through the handle skip the lookup of its key.
   GroupHandle group(std::string_view group_key);
 
+  // Changes limits while tasks run: up at once, down as tasks end; nobody who runs is disturbed. What
+  // is not given stays. Holds until it is changed again, or forgotten by evict_group(). An error
+  // (kInvalidArgument) for a limit out of range.
+  Result<void> set_limits(std::string_view group_key, const GroupLimits& limits);
+  Result<void> set_limit(std::string_view group_key, int max_concurrency) {
+    return set_limits(group_key, {.max_concurrency = max_concurrency});
+  }
+  // Only of an executor that was made with a global limit.
+  Result<void> set_global_limit(int max_in_flight);
+
+  // While a group, or all, are paused, tasks are taken in but none begins; those that run go on.
+  void pause_group(std::string_view group_key);
+  void resume_group(std::string_view group_key);
+  void pause();
+  void resume();
+
+  // Waits until a group, or the executor, has no tasks: those submitted meanwhile included. False
+  // when the time is over. Throws Exception (kWaitCycle) within a task that it would wait for.
+  bool drain_group(std::string_view group_key, Duration timeout = Duration::max());
+  bool drain(Duration timeout = Duration::max());
+
   // Ends a group's waiting tasks kRejected and requests stop of its running ones. The key can be
   // used again at once.
   void shutdown_group(std::string_view group_key);
-  // Forgets the group's limits: the next submit finds them anew. Tasks are not touched.
+  // Forgets the group's limits, also those that were set: the next submit finds them anew. Tasks are
+  // not touched.
   void evict_group(std::string_view group_key);
 
   // No more submits. Waiting tasks end kRejected; running ones get a stop request, and finish.

@@ -45,6 +45,11 @@ struct GroupLimits {
   std::optional<int> queue_threshold;  // at least 0; if nobody says, unlimited
 };
 
+namespace detail {
+// Names the first that is out of range. `of`: whose they are, for the message.
+Result<void> validate_limits(const GroupLimits& limits, const std::string& of);
+}  // namespace detail
+
 // Decides for one task that was turned away. What it throws is what whoever awaits the task gets.
 using RejectionHandler =
     std::function<RejectionPolicy(std::string_view group_key, std::string_view task_id)>;

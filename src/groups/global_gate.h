@@ -10,6 +10,7 @@
 #include <atomic>
 #include <cstdint>
 #include <deque>
+#include <vector>
 
 #include "base/spin_lock.h"
 #include "lanes/lane.h"
@@ -39,14 +40,21 @@ class GlobalGate {
   // Asks for a permit in front of all lanes. True: it is there. False: go_on() will be called.
   bool enter_again(Returner& returner) KEYWAY_EXCLUDES(lock_);
 
-  // Whether somebody stands in line. relaxed: a hint.
-  bool contended() const { return in_line_.load(std::memory_order_relaxed) > 0; }
+  // Up at once, down as tasks end. Gives the lanes to post, which have a permit now.
+  [[nodiscard]] std::vector<Lane*> set_limit(std::uint32_t limit) KEYWAY_EXCLUDES(lock_);
+
+  // Whether whoever has a permit should give it back after its task: others stand in line, or more
+  // are out than the limit allows by now. relaxed: a hint.
+  bool contended() const {
+    return in_line_.load(std::memory_order_relaxed) > 0 || over_.load(std::memory_order_relaxed);
+  }
 
  private:
-  const std::uint32_t limit_;
   std::atomic<std::uint32_t> in_line_{0};
+  std::atomic<bool> over_{false};
 
   SpinLock lock_;
+  std::uint32_t limit_ KEYWAY_GUARDED_BY(lock_);
   std::uint32_t in_flight_ KEYWAY_GUARDED_BY(lock_) = 0;
   std::deque<Returner*> returners_ KEYWAY_GUARDED_BY(lock_);
   std::deque<Lane*> lanes_ KEYWAY_GUARDED_BY(lock_);

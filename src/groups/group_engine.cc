@@ -5,6 +5,7 @@
 
 #include "base/tick_clock.h"
 #include "runtime/current_task.h"
+#include "runtime/wait_graph.h"
 
 namespace keyway {
 
@@ -80,16 +81,6 @@ void GroupEngine::tell_listener(Call call) const noexcept {
 
 // ---- before a task runs
 
-LaneLimits GroupEngine::resolve(std::string_view key) const {
-  const GroupLimits limits = policy_.resolve(key);
-  const int threshold = *limits.queue_threshold;
-  return {
-      .running =
-          static_cast<std::uint32_t>(std::min(*limits.max_concurrency, *limits.max_in_flight)),
-      .waiting = threshold == kUnlimited ? kNoLimit : static_cast<std::uint32_t>(threshold),
-  };
-}
-
 bool GroupEngine::enqueue(TaskCore& task, std::size_t hash, Lane* lane) {
   tell_listener([&](auto& listener) { listener.on_submitted(task.group_key(), task.task_id()); });
   const LaneTable::Entry entry = admission_ ? enter_counted(task) : enter(task, hash, lane);
@@ -115,11 +106,19 @@ LaneTable::Entry GroupEngine::enter(TaskCore& task, std::size_t hash, Lane* lane
     return LaneTable::enter(*lane, task.waiter());
   }
   const std::string_view key = task.group_key();
+  const std::uint64_t changed = limits_changed_.load(std::memory_order_acquire);
+  const bool uniform = uniform_limits_ && changed == 0;
   LaneTable::Entry entry =
-      table_.enter(key, hash, task.waiter(), uniform_limits_ ? &*uniform_limits_ : nullptr);
+      table_.enter(key, hash, task.waiter(), uniform ? &*uniform_limits_ : nullptr);
   if (entry.entered == LaneTable::Entered::kNeedsLimits) {
     const LaneLimits limits = resolve(key);  // user code: under no lock
     entry = table_.enter(key, hash, task.waiter(), &limits);
+    WaitGraph::instance().look_again();  // they may be lower than those that were forgotten
+  }
+  // A lane that was made with limits of a moment ago: nobody runs in it before its turn is posted.
+  if (entry.needs_turn != nullptr && limits_changed_.load(std::memory_order_acquire) != changed)
+      [[unlikely]] {
+    apply_changed_limits(*entry.needs_turn, key);
   }
   return entry;
 }
@@ -205,6 +204,8 @@ TimePoint GroupEngine::read_clock(const Turn& turn) const {
 
 void GroupEngine::run_turn(Lane& lane, Turn& turn) {
   const Use use(*this, shared_);
+  // relaxed: a hint; hold_turn() looks again.
+  if (paused_.load(std::memory_order_relaxed) && hold_turn(lane)) return;
   if (gate_ && !gate_->enter(lane)) return;
   const std::size_t hash = lane.hash();
   LaneTake taken = lane.take();
@@ -233,7 +234,8 @@ void GroupEngine::run_turn(Lane& lane, Turn& turn) {
 }
 
 bool GroupEngine::goes_on(int tasks_left, TimePoint began, TimePoint now) const {
-  return tasks_left > 0 && now - began < kTurnTime && !(gate_ && gate_->contended());
+  return tasks_left > 0 && now - began < kTurnTime && !(gate_ && gate_->contended()) &&
+         !paused_.load(std::memory_order_relaxed);
 }
 
 // True if it has ended. REQUIRES: its lane is set.
@@ -358,17 +360,9 @@ Lane& GroupEngine::pin(std::string_view key) {
   if (lane->limits_stale.exchange(false, std::memory_order_relaxed)) {
     const LaneLimits limits = resolve(key);
     if (change(*lane, [&] { return lane->set_limits(limits); })) scheduler_.post(*lane);
+    WaitGraph::instance().look_again();
   }
   return *lane;
-}
-
-void GroupEngine::evict_group(std::string_view key) {
-  const std::size_t hash = LaneTable::hash(key);
-  const Lane* lane = table_.with_lane(key, hash, [](Lane* found) {
-    if (found != nullptr) found->limits_stale.store(true, std::memory_order_relaxed);
-    return found;
-  });
-  if (lane != nullptr) table_.forget_if_idle(lane, hash);
 }
 
 GroupStats GroupEngine::stats() {

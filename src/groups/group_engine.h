@@ -12,6 +12,7 @@
 #pragma once
 
 #include <atomic>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -44,8 +45,19 @@ class GroupEngine final : public LaneOwner, public detail::TaskOwner, public Idl
   Lane& pin(std::string_view key);
   void unpin(Lane& lane) { table_.unpin(lane); }
 
-  void shutdown_group(std::string_view key);
+  // While it runs.
+  Result<void> set_limits(std::string_view key, const GroupLimits& limits)
+      KEYWAY_EXCLUDES(control_mutex_);
+  Result<void> set_global_limit(int limit);
+  void pause_group(std::string_view key) KEYWAY_EXCLUDES(control_mutex_);
+  void resume_group(std::string_view key) KEYWAY_EXCLUDES(control_mutex_);
+  void pause() KEYWAY_EXCLUDES(control_mutex_);
+  void resume() KEYWAY_EXCLUDES(control_mutex_);
   void evict_group(std::string_view key);
+  bool drain_group(std::string_view key, Duration timeout);
+  bool drain(Duration timeout);
+
+  void shutdown_group(std::string_view key);
   void shutdown();
   bool shutdown(Duration timeout);
   // shutdown(), then waits until nobody is inside any more.
@@ -62,7 +74,8 @@ class GroupEngine final : public LaneOwner, public detail::TaskOwner, public Idl
   Waited wait(detail::TaskCore& task, const TimePoint* deadline, std::stop_token stop) override;
   std::unique_ptr<detail::TaskWait> begin_wait(detail::TaskCore& waiter, detail::TaskCore& target,
                                                bool bounded) override;
-  std::uint64_t permits_in_the_way(detail::TaskCore& task) override;
+  Runnable* give_back_permit(detail::TaskCore& waiter) override;
+  Need need(detail::TaskCore& task) override;
   void ended_after_suspension(detail::TaskCore& task) noexcept override;
   Scheduler& scheduler() override { return scheduler_; }
 
@@ -70,7 +83,11 @@ class GroupEngine final : public LaneOwner, public detail::TaskOwner, public Idl
   friend class TaskWaits;
 
   // Before a task runs.
-  LaneLimits resolve(std::string_view key) const;
+  LaneLimits resolve(std::string_view key) KEYWAY_EXCLUDES(control_mutex_);
+  void apply_changed_limits(Lane& lane, std::string_view key);
+  bool hold_turn(Lane& lane) KEYWAY_EXCLUDES(control_mutex_);
+  void give_held_turn(Lane& lane) KEYWAY_EXCLUDES(control_mutex_);
+  void resume_everything() KEYWAY_EXCLUDES(control_mutex_);
   LaneTable::Entry enter(detail::TaskCore& task, std::size_t hash, Lane* lane);
   LaneTable::Entry enter_counted(detail::TaskCore& task);
   bool reject(detail::TaskCore& task);
@@ -118,9 +135,14 @@ class GroupEngine final : public LaneOwner, public detail::TaskOwner, public Idl
   };
   void begin_use() KEYWAY_EXCLUDES(quiet_mutex_);
   void end_use() KEYWAY_EXCLUDES(quiet_mutex_);
-  bool runs_a_task_here() const;
+  bool runs_a_task_here(std::optional<std::string_view> key = std::nullopt) const;
+  template <class Condition>
+  bool wait_until(Condition condition, std::optional<TimePoint> deadline)
+      KEYWAY_EXCLUDES(quiet_mutex_);
   bool wait_until_quiet(std::optional<TimePoint> deadline) KEYWAY_EXCLUDES(quiet_mutex_);
   bool quiet() KEYWAY_EXCLUDES(quiet_mutex_);
+  bool group_quiet(std::string_view key) KEYWAY_EXCLUDES(waits_mutex_);
+  std::optional<TimePoint> deadline_after(Duration timeout) const;
   void somebody_left() KEYWAY_EXCLUDES(quiet_mutex_);
   std::uint64_t quiet_hints() KEYWAY_EXCLUDES(quiet_mutex_) {
     MutexLock lock(quiet_mutex_);
@@ -142,8 +164,18 @@ class GroupEngine final : public LaneOwner, public detail::TaskOwner, public Idl
   std::unique_ptr<Admission> admission_;  // null: no global queue threshold
   StopRegistry stoppable_;
 
+  // What was changed while it runs.
+  Mutex control_mutex_;
+  std::map<std::string, GroupLimits, std::less<>> overrides_ KEYWAY_GUARDED_BY(control_mutex_);
+  std::map<std::string, Lane*, std::less<>> paused_groups_  // pinned
+      KEYWAY_GUARDED_BY(control_mutex_);
+  std::vector<Lane*> held_turns_ KEYWAY_GUARDED_BY(control_mutex_);
+  std::atomic<bool> paused_{false};               // written under control_mutex_
+  std::atomic<std::uint64_t> limits_changed_{0};  // how often; written under control_mutex_
+
   // Tasks that wait for tasks.
   Mutex waits_mutex_;
+  std::uint64_t waits_begun_ KEYWAY_GUARDED_BY(waits_mutex_) = 0;
   std::unordered_map<const detail::TaskCore*, std::unique_ptr<TaskWaits>> waits_
       KEYWAY_GUARDED_BY(waits_mutex_);
 

@@ -35,6 +35,25 @@ GroupHandle GroupExecutor::group(std::string_view group_key) {
   return GroupHandle(*this, engine_->pin(group_key));
 }
 
+Result<void> GroupExecutor::set_limits(std::string_view group_key, const GroupLimits& limits) {
+  detail::require_key(group_key);
+  return engine_->set_limits(group_key, limits);
+}
+Result<void> GroupExecutor::set_global_limit(int max_in_flight) {
+  return engine_->set_global_limit(max_in_flight);
+}
+void GroupExecutor::pause_group(std::string_view group_key) {
+  detail::require_key(group_key);
+  engine_->pause_group(group_key);
+}
+void GroupExecutor::resume_group(std::string_view group_key) { engine_->resume_group(group_key); }
+void GroupExecutor::pause() { engine_->pause(); }
+void GroupExecutor::resume() { engine_->resume(); }
+bool GroupExecutor::drain_group(std::string_view group_key, Duration timeout) {
+  return engine_->drain_group(group_key, timeout);
+}
+bool GroupExecutor::drain(Duration timeout) { return engine_->drain(timeout); }
+
 void GroupExecutor::shutdown_group(std::string_view group_key) {
   engine_->shutdown_group(group_key);
 }

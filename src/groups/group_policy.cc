@@ -16,7 +16,9 @@ Error out_of_range(const std::string& what, int value, int least) {
           what + " is " + std::to_string(value) + "; it must be at least " + std::to_string(least)};
 }
 
-Result<void> validate_limits(const GroupLimits& limits, const std::string& of) {
+}  // namespace
+
+Result<void> detail::validate_limits(const GroupLimits& limits, const std::string& of) {
   if (limits.max_concurrency.value_or(1) < 1) {
     return out_of_range("max_concurrency" + of, *limits.max_concurrency, 1);
   }
@@ -29,16 +31,14 @@ Result<void> validate_limits(const GroupLimits& limits, const std::string& of) {
   return {};
 }
 
-}  // namespace
-
 Result<void> GroupPolicy::validate() const {
   for (const auto& [key, limits] : groups) {
     if (key.empty()) return Error{ErrorCode::kInvalidArgument, "groups has an empty key"};
-    if (Result<void> valid = validate_limits(limits, " of group \"" + key + "\""); !valid) {
+    if (Result<void> valid = detail::validate_limits(limits, " of group \"" + key + "\""); !valid) {
       return valid;
     }
   }
-  if (Result<void> valid = validate_limits(default_group, " of default_group"); !valid) {
+  if (Result<void> valid = detail::validate_limits(default_group, " of default_group"); !valid) {
     return valid;
   }
   if (global_max_in_flight < 1) {

@@ -99,7 +99,8 @@ class Schedule final : public TaskLifecycleListener {
       GroupLimits limits{.max_concurrency = limits_[i]};
       if (one_in(3)) limits.queue_threshold = static_cast<int>(below(4));
       if (one_in(4)) limits.max_in_flight = static_cast<int>(1 + below(3));
-      limits_[i] = std::min(limits_[i], limits.max_in_flight.value_or(kUnlimited));
+      in_flight_limits_[i] = limits.max_in_flight.value_or(kUnlimited);
+      limits_[i] = policy_limits_[i] = std::min(limits_[i], in_flight_limits_[i]);
       policy.groups[kGroups[i]] = limits;
     }
     if (one_in(2)) policy.global_max_in_flight = global_limit_ = static_cast<int>(1 + below(4));
@@ -111,7 +112,8 @@ class Schedule final : public TaskLifecycleListener {
 
   void do_something() {
     const std::string group = kGroups[below(kGroups.size())];
-    switch (below(12)) {
+    const std::size_t index = static_cast<std::size_t>(group[0] - 'a');
+    switch (below(16)) {
       case 0:
       case 1:
       case 2:
@@ -130,6 +132,8 @@ class Schedule final : public TaskLifecycleListener {
         break;
       case 8:
         executor_->evict_group(group);
+        limits_[index] =
+            std::max(limits_[index], policy_limits_[index]);  // from the next submit on
         break;
       case 9:
         if (one_in(3)) executor_->shutdown_group(group);
@@ -137,9 +141,39 @@ class Schedule final : public TaskLifecycleListener {
       case 10:
         sim_.advance(microseconds(below(300)));
         break;
+      case 11: {
+        const int limit = static_cast<int>(1 + below(4));
+        expect(executor_->set_limit(group, limit).ok(), "a limit could not be set");
+        limits_[index] = std::min(limit, in_flight_limits_[index]);
+        break;
+      }
+      case 12:
+        if (global_limit_ == kUnlimited) break;
+        global_limit_ = static_cast<int>(1 + below(4));
+        expect(executor_->set_global_limit(global_limit_).ok(), "no global limit could be set");
+        break;
+      case 13:
+        pause_or_resume(group, index);
+        break;
       default:
         for (std::uint64_t i = below(10); i > 0; --i) scheduler_.run_one();
     }
+  }
+
+  void pause_or_resume(const std::string& group, std::size_t index) {
+    if (one_in(2)) {
+      paused_[index] = !paused_[index];
+      paused_[index] ? executor_->pause_group(group) : executor_->resume_group(group);
+    } else {
+      all_paused_ = !all_paused_;
+      all_paused_ ? executor_->pause() : executor_->resume();
+    }
+  }
+  void resume_everything() {
+    for (const char* group : kGroups) executor_->resume_group(group);
+    executor_->resume();
+    paused_ = {};
+    all_paused_ = false;
   }
 
   // Waits for a task, but not long enough: the wait is over, the task is not.
@@ -264,6 +298,8 @@ class Schedule final : public TaskLifecycleListener {
     expect(++task.started == 1 && task.submitted == 1 && task.completed + task.rejected == 0,
            "started out of order: " + std::string(id));
     if (caller_runs(std::string(id))) return;
+    expect(!all_paused_ && !paused_[static_cast<std::size_t>(group[0] - 'a')],
+           "started while it was paused: " + std::string(id));
     // Tasks are numbered as they are submitted; nested ones have names of their own.
     if (id.find('-') != std::string_view::npos) return;
     const int number = std::stoi(std::string(id));
@@ -289,6 +325,8 @@ class Schedule final : public TaskLifecycleListener {
   void end() {
     if (wrong_.empty() && !one_in(4)) run_to_the_end();
     scheduler_.find_lost();
+    all_paused_ = false;  // whoever shuts down resumes
+    paused_ = {};
     if (one_in(3)) executor_->shutdown();
     if (one_in(3)) executor_->shutdown(microseconds(below(200)));
     executor_.reset();
@@ -301,6 +339,7 @@ class Schedule final : public TaskLifecycleListener {
 
   // Nothing is ready, nobody sleeps: then nobody may wait.
   void run_to_the_end() {
+    resume_everything();
     sim_.run_until_idle();
     const GroupStats stats = executor_->stats();
     expect(stats.waiting == 0, "a wake-up was lost: " + std::to_string(stats.waiting) + " wait");
@@ -333,6 +372,10 @@ class Schedule final : public TaskLifecycleListener {
   const std::uint64_t seed_;
   std::string wrong_;
   std::array<int, 4> limits_{};
+  std::array<int, 4> policy_limits_{};
+  std::array<int, 4> in_flight_limits_{};
+  std::array<bool, 4> paused_{};
+  bool all_paused_ = false;
   std::array<int, 4> running_{};
   int global_limit_ = kUnlimited;
   int running_in_all_ = 0;

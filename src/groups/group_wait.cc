@@ -177,6 +177,14 @@ TaskWaits::GivenBack TaskWaits::begin(TaskCore& target, bool target_is_away) {
   return given;
 }
 
+Lane* TaskWaits::give_back_lane() {
+  if (lane_given_back_) return nullptr;
+  lane_given_back_ = true;
+  Lane& lane = *waiter_.lane();
+  const Lane::GivenBack gave = engine_.change(lane, [&] { return lane.give_back_for(nullptr); });
+  return gave.post_turn ? &lane : nullptr;
+}
+
 void TaskWaits::end(detail::Wakeup& wakeup) {
   GroupEngine& engine = engine_;
   enum { kWakeNow, kLater, kComeBack, kEnterGate } next = kLater;
@@ -258,6 +266,7 @@ std::unique_ptr<detail::TaskWait> GroupEngine::begin_wait(TaskCore& waiter, Task
   TaskWaits::GivenBack given;
   {
     MutexLock lock(waits_mutex_);
+    ++waits_begun_;
     std::unique_ptr<TaskWaits>& slot = waits_[&waiter];
     if (slot == nullptr) slot = std::make_unique<TaskWaits>(*this, waiter);
     waits = slot.get();
@@ -282,13 +291,26 @@ void GroupEngine::come_back(TaskCore& returning) {
   const Lane::Entered entered =
       change(lane, [&] { return lane.enter_in_front(returning.waiter()); });
   if (entered == Lane::Entered::kNeedsTurn) scheduler_.post(lane);
+  give_held_turn(lane);
   table_.unpin(lane);
 }
 
-std::uint64_t GroupEngine::permits_in_the_way(TaskCore& task) {
+Runnable* GroupEngine::give_back_permit(TaskCore& waiter) {
+  MutexLock lock(waits_mutex_);
+  return waits_.at(&waiter)->give_back_lane();
+}
+
+detail::TaskOwner::Need GroupEngine::need(TaskCore& task) {
+  bool comes_back = false;
+  {
+    MutexLock lock(waits_mutex_);
+    const auto found = waits_.find(&task);
+    comes_back = found != waits_.end() && found->second->lane_given_back();
+  }
   const std::string_view key = task.group_key();
-  return table_.with_lane(key, LaneTable::hash(key), [&](Lane* lane) -> std::uint64_t {
-    return lane == nullptr ? 0 : lane->permits_in_the_way(task.waiter());
+  return table_.with_lane(key, LaneTable::hash(key), [&](Lane* lane) -> Need {
+    if (lane == nullptr || !(comes_back || lane->holds_back(task.waiter()))) return {};
+    return {.room = 1, .limit = lane->limits().running};
   });
 }
 

@@ -29,6 +29,8 @@ class TaskWaits final : private GlobalGate::Returner {
     bool keeps_lane = true;
   };
   GivenBack begin(detail::TaskCore& target, bool target_is_away);
+  // The lane's permit goes back in the middle of a wait. REQUIRES: as begin(). Gives the lane to post.
+  Lane* give_back_lane();
   bool lane_given_back() const { return lane_given_back_; }  // REQUIRES: as begin()
 
   // One wait is over: `wakeup` is woken when none is left and the permits are back.

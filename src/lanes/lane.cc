@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "keyway/detail/block_pool.h"
 
@@ -41,9 +42,9 @@ Lane::Entered Lane::enter_bounded(Waiter& waiter) {
   SpinGuard dispatch(dispatch_);
   SpinGuard intake(intake_);
   // Whoever is inside beyond the limit is held back by this lane, not by a layer above it.
-  const std::uint64_t inside = waiting() + running_;
+  const std::uint64_t inside = waiting() + (paused_ ? 0 : running_);
   const std::uint64_t waiting_limit = waiting_limit_.load(std::memory_order_relaxed);
-  if (waiting_limit != kNoLimit && inside >= limit_ + waiting_limit && !closed_) {
+  if (waiting_limit != kNoLimit && inside >= limit_now() + waiting_limit && !closed_) {
     ++rare().refused;
     return Entered::kFull;
   }
@@ -64,16 +65,19 @@ bool Lane::at_least(int wanted) {
 }
 
 bool Lane::take_up_turn() {
-  if (!stalled_ || running_ >= limit_) return false;
+  if (!stalled_ || running_ >= limit_now()) return false;
   stalled_ = false;
   return at_least(1);
 }
 
-LaneTake Lane::pop() { return {.waiter = &taken_in_.pop_front(), .number = ++started_}; }
+LaneTake Lane::pop() {
+  if (rare_ != nullptr && rare_->returners > 0) --rare_->returners;
+  return {.waiter = &taken_in_.pop_front(), .number = ++started_};
+}
 
 LaneTake Lane::take() {
   SpinGuard dispatch(dispatch_);
-  if (running_ >= limit_) {
+  if (running_ >= limit_now()) {
     stalled_ = true;
     return {};
   }
@@ -90,7 +94,7 @@ LaneTake Lane::take() {
 LaneTake Lane::finish(LaneOutcome outcome, bool go_on) {
   SpinGuard dispatch(dispatch_);
   count(outcome);
-  if (go_on && running_ <= limit_) {
+  if (go_on && running_ <= limit_now()) {
     const bool stood_in_line = !taken_in_.empty();
     if (stalled_) stalled_ = at_least(1);
     if (!taken_in_.empty()) {
@@ -122,10 +126,14 @@ Waiter* Lane::drain(bool (*stays)(Waiter&)) {
   all.append(inbox_);
   Waiter* first = nullptr;
   Waiter** link = &first;
+  std::uint64_t returners = std::exchange(rare().returners, 0);
   while (!all.empty()) {
     Waiter& waiter = all.pop_front();
+    const bool returns = returners > 0;
+    if (returns) --returners;
     if (stays(waiter)) {
       taken_in_.push_back(waiter);
+      if (returns) ++rare().returners;
       continue;
     }
     *link = &waiter;
@@ -153,8 +161,14 @@ Lane::Entered Lane::enter_in_front(Waiter& waiter) {
   taken_in_.push_front(waiter);
   ++entered_;
   ++rare().came_back;
-  if (turn_out_) return Entered::kTurnIsOnItsWay;
-  turn_out_ = true;
+  ++rare().returners;
+  if (!turn_out_) {
+    turn_out_ = true;
+    return Entered::kNeedsTurn;
+  }
+  // In a paused lane the turn may have stalled with nobody running who would take it up.
+  if (!stalled_ || running_ >= limit_now()) return Entered::kTurnIsOnItsWay;
+  stalled_ = false;
   return Entered::kNeedsTurn;
 }
 
@@ -170,6 +184,12 @@ bool Lane::set_limits(LaneLimits limits) {
     limit_ = limits.running;
     waiting_limit_.store(limits.waiting, std::memory_order_relaxed);
   }
+  return take_up_turn();
+}
+
+bool Lane::set_paused(bool paused) {
+  SpinGuard dispatch(dispatch_);
+  paused_ = paused;
   return take_up_turn();
 }
 
@@ -215,19 +235,20 @@ bool Lane::retire(LaneCounts& sum) const {
 std::uint64_t Lane::could_run() const {
   SpinGuard dispatch(dispatch_);
   SpinGuard intake(intake_);
-  return std::min<std::uint64_t>(limit_, waiting() + running_);
+  return paused_ ? running_ : std::min<std::uint64_t>(limit_, waiting() + running_);
 }
 
-std::uint64_t Lane::permits_in_the_way(const Waiter& queued) const {
+bool Lane::holds_back(const Waiter& waiter) const {
   SpinGuard dispatch(dispatch_);
   SpinGuard intake(intake_);
-  return WaiterList::linked(queued) && running_ >= limit_ ? running_ : 0;
+  return WaiterList::linked(waiter);
 }
 
 bool Lane::idle() const {
   SpinGuard dispatch(dispatch_);
   SpinGuard intake(intake_);
-  return running_ == 0 && !turn_out_;
+  // A turn that stalled in a paused lane sends nobody.
+  return running_ == 0 && (!turn_out_ || (stalled_ && waiting() == 0));
 }
 
 }  // namespace keyway

@@ -139,6 +139,8 @@ class alignas(64) Lane final : public Runnable {
 
   // Takes effect at once. True if the caller must post the turn.
   bool set_limits(LaneLimits limits) KEYWAY_EXCLUDES(intake_, dispatch_);
+  // While it is paused nobody new is taken; who has begun goes on. Result as above.
+  bool set_paused(bool paused) KEYWAY_EXCLUDES(intake_, dispatch_);
   LaneLimits limits() const KEYWAY_EXCLUDES(intake_, dispatch_);
   LaneCounts counts() const KEYWAY_EXCLUDES(intake_, dispatch_);
   bool idle() const KEYWAY_EXCLUDES(intake_, dispatch_);
@@ -149,11 +151,15 @@ class alignas(64) Lane final : public Runnable {
     SpinGuard dispatch(dispatch_);
     rare().outside += counts;
   }
+  // Whether somebody waits who came by enter_in_front().
+  bool somebody_returns() const KEYWAY_EXCLUDES(dispatch_) {
+    SpinGuard dispatch(dispatch_);
+    return rare_ != nullptr && rare_->returners > 0;
+  }
   // How many would run if nothing but this lane's limit held them back.
   std::uint64_t could_run() const KEYWAY_EXCLUDES(intake_, dispatch_);
-  // How many permits are out, if `queued` stands in the queue and they are all that there are;
-  // otherwise 0.
-  std::uint64_t permits_in_the_way(const Waiter& queued) const KEYWAY_EXCLUDES(intake_, dispatch_);
+  // Whether `waiter` stands in the queue.
+  bool holds_back(const Waiter& waiter) const KEYWAY_EXCLUDES(intake_, dispatch_);
 
   // The limits in force were forgotten: whoever enters next resolves them anew.
   std::atomic<bool> limits_stale{false};
@@ -186,6 +192,11 @@ class alignas(64) Lane final : public Runnable {
     return entered_ - started_ - left;
   }
   void count(LaneOutcome outcome) KEYWAY_REQUIRES(dispatch_);
+  // Those who come back for their permit have begun before the pause.
+  std::uint32_t limit_now() const KEYWAY_REQUIRES(dispatch_) {
+    const bool held_back = paused_ && (rare_ == nullptr || rare_->returners == 0);
+    return held_back ? 0 : limit_;
+  }
 
   // What most lanes never need.
   struct Rare {
@@ -196,6 +207,7 @@ class alignas(64) Lane final : public Runnable {
     std::uint64_t refused = 0;
     std::uint64_t given_back = 0;  // started, gave the permit back, and start once more
     std::uint64_t came_back = 0;   // of these, entered once more
+    std::uint64_t returners = 0;   // of these, in front of all who wait
     std::uint64_t stop_up_to = 0;
     LaneCounts outside;
   };
@@ -215,6 +227,7 @@ class alignas(64) Lane final : public Runnable {
   // Second: those who take. taken_in_ stands before inbox_.
   alignas(64) mutable SpinLock dispatch_;
   bool stalled_ KEYWAY_GUARDED_BY(dispatch_) = false;  // the turn is here
+  bool paused_ KEYWAY_GUARDED_BY(dispatch_) = false;
   std::uint32_t limit_ KEYWAY_GUARDED_BY(dispatch_);
   std::uint32_t running_ KEYWAY_GUARDED_BY(dispatch_) = 0;
   WaiterList taken_in_ KEYWAY_GUARDED_BY(dispatch_);

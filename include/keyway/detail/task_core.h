@@ -55,8 +55,15 @@ class TaskOwner {
   // `bounded`: it ends by itself, by a timeout.
   virtual std::unique_ptr<TaskWait> begin_wait(TaskCore& waiter, TaskCore& target,
                                                bool bounded) = 0;
-  // How many tasks hold permits that `task`, one of this owner's, waits for; 0 if it waits for none.
-  virtual std::uint64_t permits_in_the_way(TaskCore& task) = 0;
+  // `waiter`, one of this owner's, which waits, gives its lane's permit back for the rest of the wait. What
+  // the caller must post to the scheduler, or null.
+  virtual Runnable* give_back_permit(TaskCore& waiter) = 0;
+  // What `task`, one of this owner's, needs of its lane before it can run or go on.
+  struct Need {
+    std::uint64_t room = 0;   // 0: nothing
+    std::uint64_t limit = 0;  // how much room there is in all
+  };
+  virtual Need need(TaskCore& task) = 0;
   // A coroutine task that was suspended has ended.
   virtual void ended_after_suspension(TaskCore& task) noexcept = 0;
   virtual Scheduler& scheduler() = 0;
