@@ -43,6 +43,7 @@
 #include "keyway/task.h"
 #include "keyway/task_handle.h"
 #include "keyway/task_listener.h"
+#include "keyway/task_options.h"
 #include "keyway/thread_pool.h"
 
 namespace keyway {
@@ -59,6 +60,7 @@ struct GroupStats {
   std::uint64_t succeeded = 0;
   std::uint64_t failed = 0;
   std::uint64_t cancelled = 0;
+  std::uint64_t expired = 0;
   std::uint64_t rejected = 0;
   std::uint64_t running = 0;  // tasks that hold permits now
   std::uint64_t waiting = 0;
@@ -91,12 +93,23 @@ class GroupExecutor {
     return handle;
   }
 
+  // The same for one that asks for more than its place in the queue.
+  template <class F>
+  auto submit(std::string_view group_key, const TaskOptions& options, F&& callable)
+      -> TaskHandle<detail::TaskValue<std::decay_t<F>>> {
+    const std::size_t hash = detail::require_key(group_key);
+    auto& task = make(2, group_key, options, std::forward<F>(callable));
+    TaskHandle<detail::TaskValue<std::decay_t<F>>> handle(task);
+    enqueue(task, hash);
+    return handle;
+  }
+
   // Fire and forget: no handle, no id. A task that is turned away is an error (kRejected), unless
   // the policy lets the caller run it. What it throws is seen by the listener alone.
   template <class F>
   Result<void> post(std::string_view group_key, F&& callable) {
     const std::size_t hash = detail::require_key(group_key);
-    if (enqueue(make(1, group_key, {}, std::forward<F>(callable)), hash)) return {};
+    if (enqueue(make(1, group_key, std::string_view(), std::forward<F>(callable)), hash)) return {};
     return detail::turned_away(group_key);
   }
 
@@ -164,6 +177,19 @@ class GroupExecutor {
     return detail::TaskNode<std::decay_t<F>>::make(owner(), references, key, id,
                                                    std::forward<F>(callable));
   }
+  template <class F>
+  auto& make(std::uint32_t references, std::string_view key, const TaskOptions& options,
+             F&& callable) {
+    detail::require_id(options.id);
+    detail::require_callable(callable, key, options.id);
+    detail::require_options(options);
+    auto& task = detail::TaskNode<std::decay_t<F>>::make(owner(), references, key, options.id,
+                                                         std::forward<F>(callable),
+                                                         /*has_extras=*/true);
+    prepare(task, options);
+    return task;
+  }
+  void prepare(detail::TaskCore& task, const TaskOptions& options) const;
   detail::TaskOwner& owner() const;
   bool enqueue(detail::TaskCore& task, std::size_t hash);
 
@@ -195,8 +221,16 @@ class GroupHandle {
     return handle;
   }
   template <class F>
+  auto submit(const TaskOptions& options, F&& callable)
+      -> TaskHandle<detail::TaskValue<std::decay_t<F>>> {
+    auto& task = executor_.make(2, key(), options, std::forward<F>(callable));
+    TaskHandle<detail::TaskValue<std::decay_t<F>>> handle(task);
+    enqueue(task);
+    return handle;
+  }
+  template <class F>
   Result<void> post(F&& callable) {
-    if (enqueue(executor_.make(1, key(), {}, std::forward<F>(callable)))) return {};
+    if (enqueue(executor_.make(1, key(), std::string_view(), std::forward<F>(callable)))) return {};
     return detail::turned_away(key());
   }
 

@@ -35,6 +35,7 @@ GroupStats stats_of(const LaneCounts& counts) {
       .succeeded = counts.succeeded,
       .failed = counts.failed,
       .cancelled = counts.cancelled,
+      .expired = counts.expired,
       .rejected = counts.refused + counts.drained,
       .running = counts.running,
       .waiting = counts.waiting,
@@ -83,6 +84,24 @@ void GroupEngine::tell_listener(Call call) const noexcept {
 
 bool GroupEngine::enqueue(TaskCore& task, std::size_t hash, Lane* lane) {
   tell_listener([&](auto& listener) { listener.on_submitted(task.group_key(), task.task_id()); });
+  if (task.has_extras() && task.extras().expires) [[unlikely]]
+    return enqueue_expiring(task, hash, lane);
+  return enqueue_now(task, hash, lane);
+}
+
+// The timer comes first: once the task is in its lane, it may be over at any moment. If the time is over
+// before, the timer finds nothing to end, and it is looked at again afterwards.
+bool GroupEngine::enqueue_expiring(TaskCore& task, std::size_t hash, Lane* lane) {
+  task.retain();
+  const detail::CoreReference hold(&task);
+  const TimePoint expires_at = task.extras().expires_at;
+  scheduler_.add_timer(task.extras().expiry, expires_at);
+  const bool taken = enqueue_now(task, hash, lane);
+  if (taken && scheduler_.now() >= expires_at) expire(task);
+  return taken;
+}
+
+bool GroupEngine::enqueue_now(TaskCore& task, std::size_t hash, Lane* lane) {
   const LaneTable::Entry entry = admission_ ? enter_counted(task) : enter(task, hash, lane);
   if (entry.needs_turn != nullptr) scheduler_.post(*entry.needs_turn);
   if (entry.entered == LaneTable::Entered::kIn) [[likely]]
@@ -103,8 +122,10 @@ void GroupEngine::refuse_closed(TaskCore& task) {
 
 LaneTable::Entry GroupEngine::enter(TaskCore& task, std::size_t hash, Lane* lane) {
   if (lane != nullptr && !lane->limits_stale.load(std::memory_order_relaxed)) {
-    return LaneTable::enter(*lane, task.waiter());
+    return LaneTable::enter(*lane, task.waiter(), is_ranked(task));
   }
+  if (is_ranked(task)) [[unlikely]]
+    return enter_ranked(task);
   const std::string_view key = task.group_key();
   const std::uint64_t changed = limits_changed_.load(std::memory_order_acquire);
   const bool uniform = uniform_limits_ && changed == 0;
@@ -123,6 +144,19 @@ LaneTable::Entry GroupEngine::enter(TaskCore& task, std::size_t hash, Lane* lane
   return entry;
 }
 
+LaneTable::Entry GroupEngine::enter_ranked(TaskCore& task) {
+  Lane& lane = pin(task.group_key());
+  const LaneTable::Entry entry = LaneTable::enter(lane, task.waiter(), /*ranked=*/true);
+  table_.unpin(lane);
+  return entry;
+}
+
+LaneRank GroupEngine::rank_of(const Waiter& waiter) const {
+  const TaskCore& task = TaskCore::of(waiter);
+  if (!task.has_extras()) return {};
+  return {.cost = task.extras().cost, .priority = task.extras().priority};
+}
+
 LaneTable::Entry GroupEngine::enter_counted(TaskCore& task) {
   const std::string_view key = task.group_key();
   Lane& lane = pin(key);
@@ -135,7 +169,7 @@ LaneTable::Entry GroupEngine::enter_counted(TaskCore& task) {
       const bool takes_place = admission_->limit_reached();
       const std::uint64_t before = lane.could_run();
       task.set_has_place(takes_place);
-      entry = LaneTable::enter(lane, task.waiter());
+      entry = LaneTable::enter(lane, task.waiter(), is_ranked(task));
       if (entry.entered == LaneTable::Entered::kIn) {
         admission_->could_run += lane.could_run() - before;
         if (takes_place) ++admission_->places;
@@ -220,6 +254,8 @@ void GroupEngine::run_turn(Lane& lane, Turn& turn) {
   for (int left = kTurnTasks - 1;; --left) {
     TaskCore& task = TaskCore::of(*taken.waiter);
     task.set_lane(current);
+    if (taken.units > 1) [[unlikely]]
+      task.extras().units = taken.units;
     TaskStatus status{};
     if (!run_task(task, taken.number, started, status)) return;  // suspended: it keeps its permits
     const TimePoint ended = read_clock(turn);
@@ -243,6 +279,7 @@ bool GroupEngine::run_task(TaskCore& task, std::uint64_t number, TimePoint now,
                            TaskStatus& status) {
   if (task.operations().is_return) return task.operations().run(task, status);
   task.set_started(now);
+  stop_expiry(task);
   give_up_place(task);
   const bool can_stop = task.operations().can_stop;
   if (can_stop) {
@@ -265,7 +302,8 @@ bool GroupEngine::run_task(TaskCore& task, std::uint64_t number, TimePoint now,
 LaneTake GroupEngine::leave_lane(TaskCore& task, TaskStatus status, bool go_on, Turn* turn) {
   Lane& lane = *task.lane();
   const std::size_t hash = lane.hash();
-  const LaneTake left = change(lane, [&] { return lane.finish(outcome_of(status), go_on); });
+  const LaneTake left =
+      change(lane, [&] { return lane.finish(outcome_of(status), go_on, task.units()); });
   if (left.post_turn) {
     if (turn != nullptr && ends_silently(task, status)) {
       turn->again = &lane;
@@ -319,6 +357,7 @@ void GroupEngine::complete(TaskCore& task, TaskStatus status, TimePoint ended) n
 }
 
 void GroupEngine::end_unrun(TaskCore& task, TaskStatus status, std::exception_ptr error) noexcept {
+  stop_expiry(task);
   give_up_place(task);
   task.operations().drop(task, std::move(error));
   const TimePoint now = scheduler_.now();
@@ -337,7 +376,7 @@ bool GroupEngine::cancel(TaskCore& task) {
   const Use use(*this);
   const std::string_view key = task.group_key();
   const std::size_t hash = LaneTable::hash(key);
-  if (withdraw(task, key, hash)) {
+  if (withdraw(task, key, hash, /*expired=*/false)) {
     end_unrun(task, TaskStatus::kCancelled,
               std::make_exception_ptr(CancelledError("the task was cancelled before it began")));
     return true;
@@ -345,18 +384,37 @@ bool GroupEngine::cancel(TaskCore& task) {
   return !task.done() && task.operations().request_stop(task);
 }
 
-bool GroupEngine::withdraw(TaskCore& task, std::string_view key, std::size_t hash) {
+void GroupEngine::expire(TaskCore& task) noexcept {
+  const Use use(*this);
+  const std::string_view key = task.group_key();
+  if (!withdraw(task, key, LaneTable::hash(key), /*expired=*/true)) return;
+  end_unrun(task, TaskStatus::kExpired,
+            std::make_exception_ptr(ExpiredError(
+                name_of(task) + " expired: it could not begin in time; give it longer, or submit "
+                                "less to its group")));
+}
+
+bool GroupEngine::withdraw(TaskCore& task, std::string_view key, std::size_t hash, bool expired) {
   Lane* lane = table_.pin_existing(key, hash);
   if (lane == nullptr) return false;
-  const bool withdrawn = change(*lane, [&] { return lane->withdraw(task.waiter()); });
+  const Lane::Withdrawn withdrawn =
+      change(*lane, [&] { return lane->withdraw(task.waiter(), expired); });
+  if (withdrawn.post_turn) scheduler_.post(*lane);
   table_.unpin(*lane);
-  return withdrawn;
+  return withdrawn.withdrawn;
 }
 
 Lane& GroupEngine::pin(std::string_view key) {
   const std::size_t hash = LaneTable::hash(key);
   Lane* lane = table_.pin_existing(key, hash);
-  if (lane == nullptr) return table_.pin(key, hash, resolve(key));
+  if (lane == nullptr) {
+    const std::uint64_t changed = limits_changed_.load(std::memory_order_acquire);
+    lane = &table_.pin(key, hash, resolve(key));
+    if (limits_changed_.load(std::memory_order_acquire) != changed) {
+      apply_changed_limits(*lane, key);
+    }
+    return *lane;
+  }
   if (lane->limits_stale.exchange(false, std::memory_order_relaxed)) {
     const LaneLimits limits = resolve(key);
     if (change(*lane, [&] { return lane->set_limits(limits); })) scheduler_.post(*lane);

@@ -69,8 +69,10 @@ class GroupEngine final : public LaneOwner, public detail::TaskOwner, public Idl
 
   // LaneOwner, IdleListener, TaskOwner.
   void run_turn(Lane& lane, Turn& turn) override;
+  LaneRank rank_of(const Waiter& waiter) const override;
   void scheduler_is_idle() noexcept override { table_.forget_idle(); }
   bool cancel(detail::TaskCore& task) override;
+  void expire(detail::TaskCore& task) noexcept override;
   Waited wait(detail::TaskCore& task, const TimePoint* deadline, std::stop_token stop) override;
   std::unique_ptr<detail::TaskWait> begin_wait(detail::TaskCore& waiter, detail::TaskCore& target,
                                                bool bounded) override;
@@ -89,6 +91,12 @@ class GroupEngine final : public LaneOwner, public detail::TaskOwner, public Idl
   void give_held_turn(Lane& lane) KEYWAY_EXCLUDES(control_mutex_);
   void resume_everything() KEYWAY_EXCLUDES(control_mutex_);
   LaneTable::Entry enter(detail::TaskCore& task, std::size_t hash, Lane* lane);
+  LaneTable::Entry enter_ranked(detail::TaskCore& task);
+  bool is_ranked(const detail::TaskCore& task) const {
+    return task.has_extras() && !rank_of(task.waiter()).plain();
+  }
+  bool enqueue_now(detail::TaskCore& task, std::size_t hash, Lane* lane);
+  bool enqueue_expiring(detail::TaskCore& task, std::size_t hash, Lane* lane);
   LaneTable::Entry enter_counted(detail::TaskCore& task);
   bool reject(detail::TaskCore& task);
   TimePoint read_clock(const Turn& turn) const;
@@ -107,7 +115,10 @@ class GroupEngine final : public LaneOwner, public detail::TaskOwner, public Idl
   void end_of_callers(detail::TaskCore& task, TaskStatus status);
 
   // Its end without having run.
-  bool withdraw(detail::TaskCore& task, std::string_view key, std::size_t hash);
+  bool withdraw(detail::TaskCore& task, std::string_view key, std::size_t hash, bool expired);
+  void stop_expiry(detail::TaskCore& task) noexcept {
+    if (task.has_extras() && task.extras().expires) scheduler_.cancel_timer(task.extras().expiry);
+  }
   void end_unrun(detail::TaskCore& task, TaskStatus status, std::exception_ptr error) noexcept;
   void reject_chain(Waiter* first);
 

@@ -26,6 +26,15 @@ GroupExecutor::~GroupExecutor() { engine_->close(); }
 
 detail::TaskOwner& GroupExecutor::owner() const { return *engine_; }
 
+void GroupExecutor::prepare(detail::TaskCore& task, const TaskOptions& options) const {
+  detail::TaskExtras& extras = task.extras();
+  extras.cost = static_cast<std::uint32_t>(options.cost);
+  extras.priority = options.priority;
+  if (!options.start_within) return;
+  extras.expires_at = detail::deadline_after(task, *options.start_within);
+  extras.expires = extras.expires_at != TimePoint::max();
+}
+
 bool GroupExecutor::enqueue(detail::TaskCore& task, std::size_t hash) {
   return engine_->enqueue(task, hash, nullptr);
 }

@@ -83,6 +83,13 @@ std::size_t require_key(std::string_view key) {
   return LaneTable::hash(key);
 }
 
+void require_options(const TaskOptions& options) {
+  if (options.cost >= 1) return;
+  throw Exception({ErrorCode::kInvalidArgument, "the cost of task \"" + std::string(options.id) +
+                                                    "\" is " + std::to_string(options.cost) +
+                                                    "; it must be at least 1"});
+}
+
 void require_id(std::string_view id) {
   if (id.size() > kMaxNameBytes) {
     throw Exception({ErrorCode::kInvalidArgument,

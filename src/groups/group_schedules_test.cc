@@ -62,6 +62,11 @@ class LossyScheduler final : public Scheduler {
 
 // What is known of one task from the outside.
 struct Known {
+  std::string group;
+  int priority = 0;
+  int cost = 1;
+  int number = 0;  // as they were submitted
+  TimePoint expires = TimePoint::max();
   int submitted = 0;
   int started = 0;
   int completed = 0;
@@ -100,7 +105,8 @@ class Schedule final : public TaskLifecycleListener {
       if (one_in(3)) limits.queue_threshold = static_cast<int>(below(4));
       if (one_in(4)) limits.max_in_flight = static_cast<int>(1 + below(3));
       in_flight_limits_[i] = limits.max_in_flight.value_or(kUnlimited);
-      limits_[i] = policy_limits_[i] = std::min(limits_[i], in_flight_limits_[i]);
+      limits_[i] = least_limits_[i] = policy_limits_[i] =
+          std::min(limits_[i], in_flight_limits_[i]);
       policy.groups[kGroups[i]] = limits;
     }
     if (one_in(2)) policy.global_max_in_flight = global_limit_ = static_cast<int>(1 + below(4));
@@ -132,8 +138,9 @@ class Schedule final : public TaskLifecycleListener {
         break;
       case 8:
         executor_->evict_group(group);
-        limits_[index] =
-            std::max(limits_[index], policy_limits_[index]);  // from the next submit on
+        // From the next submit on; until then the other one holds.
+        least_limits_[index] = std::min(least_limits_[index], policy_limits_[index]);
+        limits_[index] = std::max(limits_[index], policy_limits_[index]);
         break;
       case 9:
         if (one_in(3)) executor_->shutdown_group(group);
@@ -144,7 +151,7 @@ class Schedule final : public TaskLifecycleListener {
       case 11: {
         const int limit = static_cast<int>(1 + below(4));
         expect(executor_->set_limit(group, limit).ok(), "a limit could not be set");
-        limits_[index] = std::min(limit, in_flight_limits_[index]);
+        limits_[index] = least_limits_[index] = std::min(limit, in_flight_limits_[index]);
         break;
       }
       case 12:
@@ -197,32 +204,47 @@ class Schedule final : public TaskLifecycleListener {
     const std::size_t index = static_cast<std::size_t>(group[0] - 'a');
     switch (below(6)) {
       case 0:
-        keep(executor_->submit(group, id, [this, index, id] {
+        submit(index, id, [this, index, id] {
           Running running(*this, index, id);
           return 1;
-        }));
+        });
         break;
       case 1:
-        keep(executor_->submit(group, id, [this, index, id]() -> int {
+        submit(index, id, [this, index, id]() -> int {
           Running running(*this, index, id);
           throw 42;  // not an exception class, and still it must arrive
-        }));
+        });
         break;
       case 2:
-        keep(executor_->submit(group, id, [this, index, id](std::stop_token stop) -> int {
+        submit(index, id, [this, index, id](std::stop_token stop) -> int {
           Running running(*this, index, id);
           if (stop.stop_requested()) throw CancelledError();
           return 1;
-        }));
+        });
         break;
       case 3:
-        keep(executor_->submit(group, id, [this, index, id] { return nested(index, id); }));
+        submit(index, id, [this, index, id] { return nested(index, id); });
         break;
       default:
-        keep(executor_->submit(group, id, [this, index, id, naps = 1 + below(3)] {
+        submit(index, id, [this, index, id, naps = 1 + below(3)] {
           return nap(index, id, naps, microseconds(1 + below(100)));
-        }));
+        });
     }
+  }
+
+  // Plain, or with a cost, a priority, or a time to begin.
+  template <class F>
+  void submit(std::size_t index, const std::string& id, F work) {
+    Known& task = known_[id];
+    if (!one_in(3)) return keep(executor_->submit(kGroups[index], id, std::move(work)));
+    TaskOptions options{.id = id};
+    if (one_in(2)) options.cost = task.cost = static_cast<int>(1 + below(4));
+    if (one_in(2)) options.priority = task.priority = static_cast<int>(below(4)) - 2;
+    if (one_in(3)) {
+      options.start_within = microseconds(below(200));
+      task.expires = sim_.now() + *options.start_within;
+    }
+    keep(executor_->submit(kGroups[index], options, std::move(work)));
   }
 
   void keep(TaskHandle<int> handle) {
@@ -262,9 +284,12 @@ class Schedule final : public TaskLifecycleListener {
   class Running {
    public:
     Running(Schedule& schedule, std::size_t index, const std::string& id)
-        : schedule_(schedule), index_(index), counts_(!schedule.caller_runs(id)) {
+        : schedule_(schedule),
+          index_(index),
+          counts_(!schedule.caller_runs(id)),
+          units_(std::min(schedule.known_[id].cost, schedule.least_limits_[index])) {
       if (!counts_) return;
-      ++schedule_.running_[index_];
+      schedule_.running_[index_] += units_;
       ++schedule_.running_in_all_;
       schedule_.expect(schedule_.running_[index_] <= schedule_.limits_[index_],
                        std::string("group ") + kGroups[index_] + " is over its limit");
@@ -273,7 +298,7 @@ class Schedule final : public TaskLifecycleListener {
     }
     ~Running() {
       if (!counts_) return;
-      --schedule_.running_[index_];
+      schedule_.running_[index_] -= units_;
       --schedule_.running_in_all_;
     }
     Running(const Running&) = delete;
@@ -283,14 +308,17 @@ class Schedule final : public TaskLifecycleListener {
     Schedule& schedule_;
     const std::size_t index_;
     const bool counts_;
+    const int units_;
   };
   // A task that starts while its submit has not returned runs on its caller: nothing else runs in
   // a simulation meanwhile.
   bool caller_runs(const std::string& id) const { return submitting_ == id; }
 
-  void on_submitted(std::string_view, std::string_view id) override {
+  void on_submitted(std::string_view group, std::string_view id) override {
     Known& task = known_[std::string(id)];
     expect(++task.submitted == 1, "submitted twice");
+    task.group = group;
+    task.number = ++submitted_;
     submitting_ = id;
   }
   void on_started(std::string_view group, std::string_view id) override {
@@ -300,18 +328,21 @@ class Schedule final : public TaskLifecycleListener {
     if (caller_runs(std::string(id))) return;
     expect(!all_paused_ && !paused_[static_cast<std::size_t>(group[0] - 'a')],
            "started while it was paused: " + std::string(id));
-    // Tasks are numbered as they are submitted; nested ones have names of their own.
-    if (id.find('-') != std::string_view::npos) return;
-    const int number = std::stoi(std::string(id));
-    int& last = last_started_[std::string(group)];
-    expect(number > last, "group " + std::string(group) + " started out of turn");
-    last = number;
+    expect(sim_.now() <= task.expires, "started too late: " + std::string(id));
+    for (const auto& [other_id, other] : known_) {
+      const bool waits = other.started + other.completed + other.rejected == 0;
+      if (!waits || other.group != group) continue;
+      expect(other.priority < task.priority ||
+                 (other.priority == task.priority && other.number > task.number),
+             std::string(id) + " started before " + other_id);
+    }
   }
   void on_completed(std::string_view, std::string_view id, const TaskOutcome& outcome) override {
     Known& task = known_[std::string(id)];
     expect(++task.completed == 1 && task.submitted == 1 && task.rejected == 0,
            "completed out of order: " + std::string(id));
-    expect(task.started == 1 || outcome.status == TaskStatus::kCancelled,
+    expect(task.started == 1 || outcome.status == TaskStatus::kCancelled ||
+               (outcome.status == TaskStatus::kExpired && sim_.now() >= task.expires),
            "completed unstarted: " + std::string(id));
     task.status = outcome.status;
   }
@@ -345,7 +376,8 @@ class Schedule final : public TaskLifecycleListener {
     expect(stats.waiting == 0, "a wake-up was lost: " + std::to_string(stats.waiting) + " wait");
     expect(stats.running == 0, "a permit was lost: " + std::to_string(stats.running) + " run");
     expect(stats.submitted == known_.size(), "not all that was submitted was counted");
-    expect(stats.submitted == stats.succeeded + stats.failed + stats.cancelled + stats.rejected,
+    expect(stats.submitted ==
+               stats.succeeded + stats.failed + stats.cancelled + stats.expired + stats.rejected,
            "the counts do not add up");
     expect(executor_->active_group_keys().empty(), "an idle group is active");
   }
@@ -372,6 +404,7 @@ class Schedule final : public TaskLifecycleListener {
   const std::uint64_t seed_;
   std::string wrong_;
   std::array<int, 4> limits_{};
+  std::array<int, 4> least_limits_{};
   std::array<int, 4> policy_limits_{};
   std::array<int, 4> in_flight_limits_{};
   std::array<bool, 4> paused_{};
@@ -381,7 +414,7 @@ class Schedule final : public TaskLifecycleListener {
   int running_in_all_ = 0;
   int next_id_ = 0;
   std::string submitting_;
-  std::map<std::string, int> last_started_{{"a", -1}, {"b", -1}, {"c", -1}, {"d", -1}};
+  int submitted_ = 0;
   std::map<std::string, Known> known_;
   std::deque<TaskHandle<int>> handles_;
   std::unique_ptr<GroupExecutor> executor_;

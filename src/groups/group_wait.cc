@@ -100,20 +100,25 @@ TaskCore* task_on_this_thread() {
 class ReturningTask final : public TaskCore {
  public:
   static ReturningTask& make(TaskCore& task, TaskWaits& waits) {
-    void* block = detail::allocate_block(sizeof(ReturningTask) + task.group_key().size());
-    return *new (block) ReturningTask(task, waits);
+    void* block = detail::allocate_block(
+        block_bytes(kOperations, task.group_key().size(), task.has_extras()));
+    auto& made = *new (block) ReturningTask(task, waits);
+    if (task.has_extras()) made.extras().cost = task.extras().cost;
+    return made;
   }
 
  private:
   ReturningTask(TaskCore& task, TaskWaits& waits)
-      : TaskCore(kOperations, task.owner(), 1, task.group_key(), {}), waits_(waits) {}
+      : TaskCore(kOperations, task.owner(), 1, task.group_key(), {}, task.has_extras()),
+        waits_(waits) {}
 
   static bool run(TaskCore& core, TaskStatus&) {
     auto& self = static_cast<ReturningTask&>(core);
     Lane& lane = *self.lane();
     TaskWaits& waits = self.waits_;
+    const std::uint32_t units = self.units();
     self.release();
-    waits.came_back(lane);
+    waits.came_back(lane, units);
     return false;
   }
 
@@ -166,8 +171,9 @@ TaskWaits::GivenBack TaskWaits::begin(TaskCore& target, bool target_is_away) {
   const bool same_lane = &target.owner() == &engine_ && waiter_.group_key() == target.group_key();
   if (same_lane && !lane_given_back_) {
     Lane& lane = *waiter_.lane();
-    const Lane::GivenBack gave = engine_.change(
-        lane, [&] { return lane.give_back_for(target_is_away ? nullptr : &target.waiter()); });
+    const Lane::GivenBack gave = engine_.change(lane, [&] {
+      return lane.give_back_for(target_is_away ? nullptr : &target.waiter(), waiter_.units());
+    });
     lane_given_back_ = gave.given_back;
     if (gave.post_turn) given.lane_to_post = &lane;
   }
@@ -181,7 +187,8 @@ Lane* TaskWaits::give_back_lane() {
   if (lane_given_back_) return nullptr;
   lane_given_back_ = true;
   Lane& lane = *waiter_.lane();
-  const Lane::GivenBack gave = engine_.change(lane, [&] { return lane.give_back_for(nullptr); });
+  const Lane::GivenBack gave =
+      engine_.change(lane, [&] { return lane.give_back_for(nullptr, waiter_.units()); });
   return gave.post_turn ? &lane : nullptr;
 }
 
@@ -219,7 +226,7 @@ void TaskWaits::end(detail::Wakeup& wakeup) {
 
 // The permits are there: the lane's (by way of its turn, which took the global one too), or just the
 // global one (from the gate).
-void TaskWaits::came_back(Lane& lane) {
+void TaskWaits::came_back(Lane& lane, std::uint32_t units) {
   GroupEngine& engine = engine_;
   std::vector<detail::Wakeup*> woken;
   {
@@ -227,13 +234,15 @@ void TaskWaits::came_back(Lane& lane) {
     returning_ = false;
     if (open_ == 0) {
       waiter_.set_lane(&lane);
+      if (waiter_.has_extras()) waiter_.extras().units = units;
       woken.swap(over_);
       engine.waits_.erase(&waiter_);
     }
   }
   if (woken.empty()) {
     // Another of the task's branches waits by now: back again.
-    const Lane::GivenBack gave = engine.change(lane, [&] { return lane.give_back_for(nullptr); });
+    const Lane::GivenBack gave =
+        engine.change(lane, [&] { return lane.give_back_for(nullptr, units); });
     if (gave.post_turn) engine.scheduler_.post(lane);
     engine.leave_gate();
     return;
@@ -309,8 +318,10 @@ detail::TaskOwner::Need GroupEngine::need(TaskCore& task) {
   }
   const std::string_view key = task.group_key();
   return table_.with_lane(key, LaneTable::hash(key), [&](Lane* lane) -> Need {
-    if (lane == nullptr || !(comes_back || lane->holds_back(task.waiter()))) return {};
-    return {.room = 1, .limit = lane->limits().running};
+    if (lane == nullptr) return {};
+    const std::uint32_t limit = lane->limits().running;
+    if (comes_back) return {.room = std::min(task.units(), limit), .limit = limit};
+    return {.room = lane->needed_for(task.waiter()), .limit = limit};
   });
 }
 

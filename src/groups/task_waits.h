@@ -37,7 +37,7 @@ class TaskWaits final : private GlobalGate::Returner {
   void end(detail::Wakeup& wakeup);
 
   // Called when the task's turn in its lane has come again.
-  void came_back(Lane& lane);
+  void came_back(Lane& lane, std::uint32_t units);
 
  private:
   void go_on() override;

@@ -15,13 +15,15 @@ LaneCounts& LaneCounts::operator+=(const LaneCounts& other) {
   succeeded += other.succeeded;
   failed += other.failed;
   cancelled += other.cancelled;
+  expired += other.expired;
   running += other.running;
   waiting += other.waiting;
   return *this;
 }
 
 Lane::Lane(LaneOwner& owner, std::string_view key, std::size_t hash, LaneLimits limits)
-    : waiting_limit_(limits.waiting),
+    : careful_(limits.waiting != kNoLimit),
+      waiting_limit_(limits.waiting),
       limit_(limits.running),
       owner_(owner),
       hash_(hash),
@@ -38,17 +40,31 @@ Lane::~Lane() {
   if (key_ != short_key_) detail::deallocate_block(const_cast<char*>(key_), key_size_);
 }
 
-Lane::Entered Lane::enter_bounded(Waiter& waiter) {
+Lane::Entered Lane::enter_carefully(Waiter& waiter, bool ranked) {
   SpinGuard dispatch(dispatch_);
   SpinGuard intake(intake_);
-  // Whoever is inside beyond the limit is held back by this lane, not by a layer above it.
-  const std::uint64_t inside = waiting() + (paused_ ? 0 : running_);
-  const std::uint64_t waiting_limit = waiting_limit_.load(std::memory_order_relaxed);
-  if (waiting_limit != kNoLimit && inside >= limit_now() + waiting_limit && !closed_) {
+  if (closed_) return Entered::kClosed;
+  if (ranked) begin_ranks();
+  if (is_full(waiter)) {
     ++rare().refused;
+    forget_ranks_if_empty();
     return Entered::kFull;
   }
-  return push(waiter);
+  if (ranks_ == nullptr) return push(waiter);
+  insert_ranked(waiter);
+  ++entered_;
+  if (turn_out_ && !stalled_) return Entered::kTurnIsOnItsWay;
+  // Before it stalled somebody may have waited who costs more, or has to stand behind.
+  return place_turn() ? Entered::kNeedsTurn : Entered::kTurnIsOnItsWay;
+}
+
+// Whoever waits beyond the room that there is, is held back by this lane, not by a layer above it.
+bool Lane::is_full(const Waiter& newcomer) const {
+  const std::uint64_t waiting_limit = waiting_limit_.load(std::memory_order_relaxed);
+  if (waiting_limit == kNoLimit) return false;
+  if (ranks_ != nullptr) return is_full_ranked(newcomer);
+  const std::uint64_t room = limit_now() > running_ ? limit_now() - running_ : 0;
+  return waiting() >= room + waiting_limit;
 }
 
 // Takes the newcomers in if it must, to see whether `wanted` wait, one or two. If not, the turn ends: with
@@ -65,6 +81,10 @@ bool Lane::at_least(int wanted) {
 }
 
 bool Lane::take_up_turn() {
+  if (ranks_ != nullptr) {
+    SpinGuard intake(intake_);
+    return stalled_ && place_turn();
+  }
   if (!stalled_ || running_ >= limit_now()) return false;
   stalled_ = false;
   return at_least(1);
@@ -77,6 +97,12 @@ LaneTake Lane::pop() {
 
 LaneTake Lane::take() {
   SpinGuard dispatch(dispatch_);
+  if (ranks_ != nullptr) [[unlikely]] {
+    SpinGuard intake(intake_);
+    LaneTake taken = take_ranked(/*has_turn=*/true);
+    forget_ranks_if_empty();
+    return taken;
+  }
   if (running_ >= limit_now()) {
     stalled_ = true;
     return {};
@@ -91,9 +117,22 @@ LaneTake Lane::take() {
   return taken;
 }
 
-LaneTake Lane::finish(LaneOutcome outcome, bool go_on) {
+LaneTake Lane::finish(LaneOutcome outcome, bool go_on, std::uint32_t units) {
   SpinGuard dispatch(dispatch_);
   count(outcome);
+  if (ranks_ != nullptr) [[unlikely]] {
+    SpinGuard intake(intake_);
+    give_back_units(units);
+    LaneTake taken;
+    if (go_on) {
+      taken = take_ranked(/*has_turn=*/stalled_);
+    } else {
+      taken.post_turn = stalled_ && place_turn();
+      taken.idle = running_ == 0 && !turn_out_;
+    }
+    forget_ranks_if_empty();
+    return taken;
+  }
   if (go_on && running_ <= limit_now()) {
     const bool stood_in_line = !taken_in_.empty();
     if (stalled_) stalled_ = at_least(1);
@@ -108,13 +147,18 @@ LaneTake Lane::finish(LaneOutcome outcome, bool go_on) {
   return {.post_turn = post_turn, .idle = running_ == 0 && !post_turn && taken_in_.empty()};
 }
 
-bool Lane::withdraw(Waiter& waiter) {
+Lane::Withdrawn Lane::withdraw(Waiter& waiter, bool expired) {
   SpinGuard dispatch(dispatch_);
   SpinGuard intake(intake_);
-  if (!WaiterList::linked(waiter)) return false;
-  WaiterList::unlink(waiter);
-  ++rare().withdrawn;
-  return true;
+  if (!WaiterList::linked(waiter)) return {};
+  ++(expired ? rare().expired : rare().withdrawn);
+  if (ranks_ == nullptr) {
+    WaiterList::unlink(waiter);
+    return {.withdrawn = true};
+  }
+  remove_ranked(waiter);
+  // The next one may cost less.
+  return {.withdrawn = true, .post_turn = stalled_ && place_turn()};
 }
 
 Waiter* Lane::drain(bool (*stays)(Waiter&)) {
@@ -122,6 +166,7 @@ Waiter* Lane::drain(bool (*stays)(Waiter&)) {
   SpinGuard intake(intake_);
   rare().stop_up_to = started_;
   WaiterList all;
+  if (ranks_ != nullptr) gather_ranked(all);
   all.append(taken_in_);
   all.append(inbox_);
   Waiter* first = nullptr;
@@ -134,6 +179,7 @@ Waiter* Lane::drain(bool (*stays)(Waiter&)) {
     if (stays(waiter)) {
       taken_in_.push_back(waiter);
       if (returns) ++rare().returners;
+      if (ranks_ != nullptr) ranks_->extra_waiting += owner_.rank_of(waiter).cost - 1;
       continue;
     }
     *link = &waiter;
@@ -141,16 +187,17 @@ Waiter* Lane::drain(bool (*stays)(Waiter&)) {
     ++rare().drained;
   }
   *link = nullptr;
+  forget_ranks_if_empty();
   return first;
 }
 
-Lane::GivenBack Lane::give_back_for(const Waiter* queued) {
+Lane::GivenBack Lane::give_back_for(const Waiter* queued, std::uint32_t units) {
   SpinGuard dispatch(dispatch_);
   if (queued != nullptr) {
     SpinGuard intake(intake_);
     if (!WaiterList::linked(*queued)) return {};
   }
-  --running_;
+  give_back_units(units);
   ++rare().given_back;
   return {.given_back = true, .post_turn = take_up_turn()};
 }
@@ -162,6 +209,13 @@ Lane::Entered Lane::enter_in_front(Waiter& waiter) {
   ++entered_;
   ++rare().came_back;
   ++rare().returners;
+  const LaneRank rank = owner_.rank_of(waiter);
+  if (!rank.plain()) begin_ranks();
+  if (ranks_ != nullptr) {
+    ranks_->extra_waiting += rank.cost - 1;
+    if (turn_out_ && !stalled_) return Entered::kTurnIsOnItsWay;
+    return place_turn() ? Entered::kNeedsTurn : Entered::kTurnIsOnItsWay;
+  }
   if (!turn_out_) {
     turn_out_ = true;
     return Entered::kNeedsTurn;
@@ -183,6 +237,7 @@ bool Lane::set_limits(LaneLimits limits) {
     SpinGuard intake(intake_);
     limit_ = limits.running;
     waiting_limit_.store(limits.waiting, std::memory_order_relaxed);
+    careful_ = ranks_ != nullptr || limits.waiting != kNoLimit;
   }
   return take_up_turn();
 }
@@ -210,10 +265,11 @@ LaneCounts Lane::counts_locked() const {
       .entered = entered_ - rare.came_back,
       .refused = rare.refused,
       .drained = rare.drained,
-      .succeeded = started_ - rare.given_back - running_ - rare.failed - rare.cancelled,
+      .succeeded = started_ - rare.given_back - tasks_running() - rare.failed - rare.cancelled,
       .failed = rare.failed,
       .cancelled = rare.cancelled + rare.withdrawn,
-      .running = running_,
+      .expired = rare.expired,
+      .running = tasks_running(),
       .waiting = waiting(),
   };
   return counts += rare.outside;
@@ -235,13 +291,9 @@ bool Lane::retire(LaneCounts& sum) const {
 std::uint64_t Lane::could_run() const {
   SpinGuard dispatch(dispatch_);
   SpinGuard intake(intake_);
-  return paused_ ? running_ : std::min<std::uint64_t>(limit_, waiting() + running_);
-}
-
-bool Lane::holds_back(const Waiter& waiter) const {
-  SpinGuard dispatch(dispatch_);
-  SpinGuard intake(intake_);
-  return WaiterList::linked(waiter);
+  const std::uint64_t running = tasks_running();
+  const std::uint64_t room = paused_ || running_ >= limit_ ? 0 : limit_ - running_;
+  return running + std::min(room, waiting());
 }
 
 bool Lane::idle() const {

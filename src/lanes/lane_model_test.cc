@@ -130,9 +130,8 @@ class Checked {
 
   void enter() {
     Waiter& waiter = *waiters_.emplace_back(std::make_unique<Waiter>());
-    const std::uint64_t inside = waiting_.size() + (paused_ ? 0 : running_.size());
-    const bool full =
-        limits_.waiting != kNoLimit && inside >= std::uint64_t{limit()} + limits_.waiting;
+    const std::uint64_t room = limit() > running_.size() ? limit() - running_.size() : 0;
+    const bool full = limits_.waiting != kNoLimit && waiting_.size() >= room + limits_.waiting;
     const Lane::Entered entered = lane_.enter(waiter);
     EXPECT_EQ(entered == Lane::Entered::kFull, full);
     EXPECT_NE(entered, Lane::Entered::kClosed);
@@ -255,11 +254,11 @@ class Checked {
     if (running_.empty() && waiting_.empty() && !turn_posted_) {
       EXPECT_TRUE(lane_.idle());
     }
-    EXPECT_EQ(lane_.could_run(),
-              paused_ ? running_.size()
-                      : std::min<std::size_t>(limits_.running, waiting_.size() + running_.size()));
-    for (const Waiter* waiter : waiting_) EXPECT_TRUE(lane_.holds_back(*waiter));
-    for (const Waiter* waiter : running_) EXPECT_FALSE(lane_.holds_back(*waiter));
+    const std::size_t room =
+        paused_ || running_.size() >= limits_.running ? 0 : limits_.running - running_.size();
+    EXPECT_EQ(lane_.could_run(), running_.size() + std::min(room, waiting_.size()));
+    for (const Waiter* waiter : waiting_) EXPECT_EQ(lane_.needed_for(*waiter), 1U);
+    for (const Waiter* waiter : running_) EXPECT_EQ(lane_.needed_for(*waiter), 0U);
   }
 
   static constexpr LaneOutcome kOutcomes[] = {LaneOutcome::kSucceeded, LaneOutcome::kFailed,

@@ -68,8 +68,8 @@ LaneTable::Entry LaneTable::enter(std::string_view key, std::size_t hash, Waiter
   return entry;
 }
 
-LaneTable::Entry LaneTable::enter(Lane& lane, Waiter& waiter) {
-  return entry_of(lane, lane.enter(waiter));
+LaneTable::Entry LaneTable::enter(Lane& lane, Waiter& waiter, bool ranked) {
+  return entry_of(lane, ranked ? lane.enter_ranked(waiter) : lane.enter(waiter));
 }
 
 Lane& LaneTable::pin(std::string_view key, std::size_t hash, const LaneLimits& limits) {

@@ -50,8 +50,8 @@ class LaneTable {
   // Puts a waiter into the lane of `key`. kNeedsLimits: there is no lane yet, or its limits are
   // to be resolved anew, and none were given: call again with some.
   Entry enter(std::string_view key, std::size_t hash, Waiter& waiter, const LaneLimits* limits);
-  // The same for a lane that is pinned.
-  static Entry enter(Lane& lane, Waiter& waiter);
+  // The same for a lane that is pinned. `ranked`: as Lane::enter_ranked().
+  static Entry enter(Lane& lane, Waiter& waiter, bool ranked = false);
 
   // Calls visit(Lane*) under the lock of the key's shard; null if the key has no lane.
   template <class Visit>

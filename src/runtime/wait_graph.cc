@@ -87,7 +87,7 @@ bool WaitGraph::find_out(TaskCore& target, Search& search) {
     if (!edge.holds_permit || !same_lane(*edge.waiter, target)) continue;
     if (std::find(seen.begin(), seen.end(), edge.waiter) != seen.end()) continue;
     seen.push_back(edge.waiter);
-    if (!all_waits_may_end(*edge.waiter, search)) ++held;
+    if (!all_waits_may_end(*edge.waiter, search)) held += edge.waiter->units();
     if (held + need.room > need.limit) return false;
   }
   return true;

@@ -122,11 +122,12 @@ class TaskNode final : public ValueNode<TaskValue<F>> {
 
   template <class G>
   static TaskNode& make(TaskOwner& owner, std::uint32_t references, std::string_view key,
-                        std::string_view id, G&& callable) {
-    const std::size_t size = TaskCore::block_bytes(kOperations, key.size() + id.size());
+                        std::string_view id, G&& callable, bool has_extras = false) {
+    const std::size_t size = TaskCore::block_bytes(kOperations, key.size() + id.size(), has_extras);
     void* block = allocate_block(size);
     try {
-      return *new (block) TaskNode(owner, references, key, id, std::forward<G>(callable));
+      return *new (block)
+          TaskNode(owner, references, key, id, std::forward<G>(callable), has_extras);
     } catch (...) {
       deallocate_block(block, size);
       throw;
@@ -141,8 +142,8 @@ class TaskNode final : public ValueNode<TaskValue<F>> {
 
   template <class G>
   TaskNode(TaskOwner& owner, std::uint32_t references, std::string_view key, std::string_view id,
-           G&& callable)
-      : Base(kOperations, owner, references, key, id) {
+           G&& callable, bool has_extras)
+      : Base(kOperations, owner, references, key, id, has_extras) {
     new (&callable_) F(std::forward<G>(callable));
   }
 

@@ -1,0 +1,35 @@
+// What a task has that was submitted with TaskOptions: it lies at the end of the task's block.
+#pragma once
+
+#include <cstdint>
+
+#include "keyway/scheduler.h"
+
+namespace keyway::detail {
+
+class TaskCore;
+
+// Ends a task that has waited too long.
+class ExpiryTimer final : public Timer {
+ public:
+  explicit ExpiryTimer(TaskCore& task) : task_(task) {}
+  void fire() override;
+
+ private:
+  TaskCore& task_;
+};
+
+struct TaskExtras {
+  explicit TaskExtras(TaskCore& task) : expiry(task) {}
+
+  // Constant after submit.
+  std::uint32_t cost = 1;
+  int priority = 0;
+  bool expires = false;
+  TimePoint expires_at{};
+
+  std::uint32_t units = 1;  // how many permits it holds; written by whoever gives them to it
+  ExpiryTimer expiry;
+};
+
+}  // namespace keyway::detail
