@@ -40,6 +40,7 @@
 #include "keyway/group_result.h"
 #include "keyway/group_task.h"
 #include "keyway/scheduler.h"
+#include "keyway/submit_awaiter.h"
 #include "keyway/task.h"
 #include "keyway/task_handle.h"
 #include "keyway/task_listener.h"
@@ -104,6 +105,46 @@ class GroupExecutor {
     return handle;
   }
 
+  // Three ways to come upon a full queue without asking the policy. A task that is turned away by them
+  // is counted and seen by the listener as any other; its callable is gone.
+
+  // An error (kRejected) if there is no room now.
+  template <class F>
+  auto try_submit(std::string_view group_key, const TaskOptions& options, F&& callable)
+      -> Result<TaskHandle<detail::TaskValue<std::decay_t<F>>>> {
+    const std::size_t hash = detail::require_key(group_key);
+    auto& task = make(2, group_key, options, std::forward<F>(callable));
+    TaskHandle<detail::TaskValue<std::decay_t<F>>> handle(task);
+    if (!try_enqueue(task, hash)) return detail::turned_away(group_key);
+    return handle;
+  }
+
+  // Blocks until there is room, those who came first in front; an error (kTimeout) when `timeout` is
+  // over, or (kShutdown) if the executor is shut down meanwhile. Within a task it is a wait as for
+  // another task: the permits in the way are given back, and one that could never end is an error
+  // (kWaitCycle).
+  template <class F>
+  auto submit_within(Duration timeout, std::string_view group_key, const TaskOptions& options,
+                     F&& callable) -> Result<TaskHandle<detail::TaskValue<std::decay_t<F>>>> {
+    const std::size_t hash = detail::require_key(group_key);
+    auto& task = make(2, group_key, options, std::forward<F>(callable));
+    TaskHandle<detail::TaskValue<std::decay_t<F>>> handle(task);
+    if (Result<void> taken = enqueue_within(task, hash, timeout); !taken) return taken.error();
+    return handle;
+  }
+
+  // The same for a coroutine: Result<TaskHandle<T>> handle = co_await executor.submit_async(...);
+  // It waits without a timeout; but a task with `start_within` is over, kExpired, when its time is.
+  // With g++ 12, do not write a lambda that captures more than plain values and references into the
+  // co_await expression: the compiler destroys such a temporary twice. Name it before.
+  template <class F>
+  auto submit_async(std::string_view group_key, const TaskOptions& options, F&& callable)
+      -> SubmitAwaiter<detail::TaskValue<std::decay_t<F>>> {
+    const std::size_t hash = detail::require_key(group_key);
+    auto& task = make(2, group_key, options, std::forward<F>(callable));
+    return {*engine_, hash, TaskHandle<detail::TaskValue<std::decay_t<F>>>(task)};
+  }
+
   // Fire and forget: no handle, no id. A task that is turned away is an error (kRejected), unless
   // the policy lets the caller run it. What it throws is seen by the listener alone.
   template <class F>
@@ -162,6 +203,8 @@ class GroupExecutor {
   GroupStats group_stats(std::string_view group_key) const;
   // The groups that have running or waiting tasks, in alphabetical order.
   std::vector<std::string> active_group_keys() const;
+  // How many submits wait for room in a queue: see submit_within().
+  std::size_t waiting_for_room() const;
   // Of the executor's own threads; all 0 if it has none.
   ThreadPoolStats thread_stats() const;
 
@@ -183,15 +226,17 @@ class GroupExecutor {
     detail::require_id(options.id);
     detail::require_callable(callable, key, options.id);
     detail::require_options(options);
+    const bool has_extras = options != TaskOptions{.id = options.id};
     auto& task = detail::TaskNode<std::decay_t<F>>::make(owner(), references, key, options.id,
-                                                         std::forward<F>(callable),
-                                                         /*has_extras=*/true);
-    prepare(task, options);
+                                                         std::forward<F>(callable), has_extras);
+    if (has_extras) prepare(task, options);
     return task;
   }
   void prepare(detail::TaskCore& task, const TaskOptions& options) const;
   detail::TaskOwner& owner() const;
   bool enqueue(detail::TaskCore& task, std::size_t hash);
+  bool try_enqueue(detail::TaskCore& task, std::size_t hash);
+  Result<void> enqueue_within(detail::TaskCore& task, std::size_t hash, Duration timeout);
 
   std::unique_ptr<GroupEngine> engine_;
   // Destroyed first: when its threads are gone, nobody uses the engine any more.

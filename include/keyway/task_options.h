@@ -23,6 +23,8 @@ struct TaskOptions {
 
   // A task that has not begun when this time is over ends kExpired, and never runs.
   std::optional<Duration> start_within{};
+
+  bool operator==(const TaskOptions&) const = default;
 };
 
 }  // namespace keyway

@@ -2,7 +2,6 @@
 #include <algorithm>
 
 #include "groups/group_engine.h"
-#include "runtime/wait_graph.h"
 
 namespace keyway {
 namespace {
@@ -58,7 +57,8 @@ void GroupEngine::apply_changed_limits(Lane& lane, std::string_view key) {
     told = limits_changed_.load(std::memory_order_acquire);
     const LaneLimits limits = resolve(key);
     if (change(lane, [&] { return lane.set_limits(limits); })) scheduler_.post(lane);
-    WaitGraph::instance().look_again();
+    less_room();
+    made_room(lane);
   } while (limits_changed_.load(std::memory_order_acquire) != told);
 }
 
@@ -78,6 +78,7 @@ Result<void> GroupEngine::set_global_limit(int limit) {
     admission_->limit = permits;
   }
   for (Lane* lane : gate_->set_limit(permits)) scheduler_.post(*lane);
+  if (!room_line_.empty()) let_all_in();
   return {};
 }
 
@@ -104,17 +105,22 @@ void GroupEngine::pause_group(std::string_view key) {
     is_new = paused_groups_.try_emplace(std::string(key), &lane).second;
     if (is_new) change(lane, [&] { return lane.set_paused(true); });
   }
+  made_room(lane);  // for those of other groups that the global limit holds back
   if (!is_new) unpin(lane);
 }
 
 void GroupEngine::resume_group(std::string_view key) {
-  MutexLock lock(control_mutex_);
-  const auto found = paused_groups_.find(key);
-  if (found == paused_groups_.end()) return;
-  Lane& lane = *found->second;
-  paused_groups_.erase(found);
-  if (change(lane, [&] { return lane.set_paused(false); })) scheduler_.post(lane);
-  table_.unpin(lane);
+  Lane* lane = nullptr;
+  {
+    MutexLock lock(control_mutex_);
+    const auto found = paused_groups_.find(key);
+    if (found == paused_groups_.end()) return;
+    lane = found->second;
+    paused_groups_.erase(found);
+    if (change(*lane, [&] { return lane->set_paused(false); })) scheduler_.post(*lane);
+  }
+  made_room(*lane);
+  table_.unpin(*lane);
 }
 
 void GroupEngine::pause() {

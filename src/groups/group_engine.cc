@@ -5,7 +5,6 @@
 
 #include "base/tick_clock.h"
 #include "runtime/current_task.h"
-#include "runtime/wait_graph.h"
 
 namespace keyway {
 
@@ -42,18 +41,6 @@ GroupStats stats_of(const LaneCounts& counts) {
   };
 }
 
-Error shutdown_error(const TaskCore& task) {
-  return {ErrorCode::kShutdown, name_of(task) +
-                                    " was not taken: the executor is shut down; submit before "
-                                    "shutdown()"};
-}
-
-RejectedError rejected_error(const TaskCore& task) {
-  return RejectedError(name_of(task) +
-                       " was rejected: its queue is full; submit it again later, or raise the "
-                       "queue threshold");
-}
-
 }  // namespace
 
 GroupEngine::GroupEngine(GroupPolicy policy, Scheduler& scheduler, bool shared)
@@ -70,165 +57,6 @@ GroupEngine::GroupEngine(GroupPolicy policy, Scheduler& scheduler, bool shared)
 }
 
 GroupEngine::~GroupEngine() = default;
-
-template <class Call>
-void GroupEngine::tell_listener(Call call) const noexcept {
-  if (policy_.listener == nullptr) return;
-  try {
-    call(*policy_.listener);
-  } catch (...) {  // a listener only watches
-  }
-}
-
-// ---- before a task runs
-
-bool GroupEngine::enqueue(TaskCore& task, std::size_t hash, Lane* lane) {
-  tell_listener([&](auto& listener) { listener.on_submitted(task.group_key(), task.task_id()); });
-  if (task.has_extras() && task.extras().expires) [[unlikely]]
-    return enqueue_expiring(task, hash, lane);
-  return enqueue_now(task, hash, lane);
-}
-
-// The timer comes first: once the task is in its lane, it may be over at any moment. If the time is over
-// before, the timer finds nothing to end, and it is looked at again afterwards.
-bool GroupEngine::enqueue_expiring(TaskCore& task, std::size_t hash, Lane* lane) {
-  task.retain();
-  const detail::CoreReference hold(&task);
-  const TimePoint expires_at = task.extras().expires_at;
-  scheduler_.add_timer(task.extras().expiry, expires_at);
-  const bool taken = enqueue_now(task, hash, lane);
-  if (taken && scheduler_.now() >= expires_at) expire(task);
-  return taken;
-}
-
-bool GroupEngine::enqueue_now(TaskCore& task, std::size_t hash, Lane* lane) {
-  const LaneTable::Entry entry = admission_ ? enter_counted(task) : enter(task, hash, lane);
-  if (entry.needs_turn != nullptr) scheduler_.post(*entry.needs_turn);
-  if (entry.entered == LaneTable::Entered::kIn) [[likely]]
-    return true;
-  if (entry.entered == LaneTable::Entered::kFull) {
-    // From here on whoever closes waits for this; if it was closed before, nothing more is run.
-    const Use use(*this);
-    if (!table_.closed()) return reject(task);
-  }
-  refuse_closed(task);
-}
-
-void GroupEngine::refuse_closed(TaskCore& task) {
-  const Exception error(shutdown_error(task));  // it names the task, which ends here
-  end_unrun(task, TaskStatus::kRejected, nullptr);
-  throw error;
-}
-
-LaneTable::Entry GroupEngine::enter(TaskCore& task, std::size_t hash, Lane* lane) {
-  if (lane != nullptr && !lane->limits_stale.load(std::memory_order_relaxed)) {
-    return LaneTable::enter(*lane, task.waiter(), is_ranked(task));
-  }
-  if (is_ranked(task)) [[unlikely]]
-    return enter_ranked(task);
-  const std::string_view key = task.group_key();
-  const std::uint64_t changed = limits_changed_.load(std::memory_order_acquire);
-  const bool uniform = uniform_limits_ && changed == 0;
-  LaneTable::Entry entry =
-      table_.enter(key, hash, task.waiter(), uniform ? &*uniform_limits_ : nullptr);
-  if (entry.entered == LaneTable::Entered::kNeedsLimits) {
-    const LaneLimits limits = resolve(key);  // user code: under no lock
-    entry = table_.enter(key, hash, task.waiter(), &limits);
-    WaitGraph::instance().look_again();  // they may be lower than those that were forgotten
-  }
-  // A lane that was made with limits of a moment ago: nobody runs in it before its turn is posted.
-  if (entry.needs_turn != nullptr && limits_changed_.load(std::memory_order_acquire) != changed)
-      [[unlikely]] {
-    apply_changed_limits(*entry.needs_turn, key);
-  }
-  return entry;
-}
-
-LaneTable::Entry GroupEngine::enter_ranked(TaskCore& task) {
-  Lane& lane = pin(task.group_key());
-  const LaneTable::Entry entry = LaneTable::enter(lane, task.waiter(), /*ranked=*/true);
-  table_.unpin(lane);
-  return entry;
-}
-
-LaneRank GroupEngine::rank_of(const Waiter& waiter) const {
-  const TaskCore& task = TaskCore::of(waiter);
-  if (!task.has_extras()) return {};
-  return {.cost = task.extras().cost, .priority = task.extras().priority};
-}
-
-LaneTable::Entry GroupEngine::enter_counted(TaskCore& task) {
-  const std::string_view key = task.group_key();
-  Lane& lane = pin(key);
-  LaneTable::Entry entry{LaneTable::Entered::kFull};
-  bool full = false;
-  {
-    MutexLock lock(admission_->mutex);
-    full = admission_->full();
-    if (!full) {
-      const bool takes_place = admission_->limit_reached();
-      const std::uint64_t before = lane.could_run();
-      task.set_has_place(takes_place);
-      entry = LaneTable::enter(lane, task.waiter(), is_ranked(task));
-      if (entry.entered == LaneTable::Entered::kIn) {
-        admission_->could_run += lane.could_run() - before;
-        if (takes_place) ++admission_->places;
-      } else {
-        task.set_has_place(false);
-      }
-    }
-  }
-  table_.unpin(lane);
-  if (full) table_.count_outside(key, LaneTable::hash(key), {.refused = 1});
-  return entry;
-}
-
-void GroupEngine::give_up_place(TaskCore& task) {
-  if (admission_ == nullptr || !task.has_place()) return;
-  MutexLock lock(admission_->mutex);
-  --admission_->places;
-  task.set_has_place(false);
-}
-
-bool GroupEngine::reject(TaskCore& task) {
-  RejectionPolicy what = policy_.rejection;
-  std::exception_ptr error;
-  if (policy_.rejection_handler) {
-    try {
-      what = policy_.rejection_handler(task.group_key(), task.task_id());
-    } catch (...) {
-      what = RejectionPolicy::kAbort;
-      error = std::current_exception();
-    }
-  }
-  if (what == RejectionPolicy::kCallerRuns) {
-    run_by_caller(task);
-    return true;
-  }
-  if (what == RejectionPolicy::kAbort && error == nullptr) {
-    error = std::make_exception_ptr(rejected_error(task));
-  }
-  end_unrun(task, TaskStatus::kRejected, error);
-  return false;
-}
-
-void GroupEngine::run_by_caller(TaskCore& task) {
-  begin_use();  // until it has ended, which may be later and elsewhere
-  task.set_lane(nullptr);
-  TaskStatus status{};
-  if (run_task(task, 0, scheduler_.now(), status)) end_of_callers(task, status);
-}
-
-void GroupEngine::end_of_callers(TaskCore& task, TaskStatus status) {
-  // It was counted as refused; that is not how it ended.
-  LaneCounts counts{.entered = 1, .refused = static_cast<std::uint64_t>(-1)};
-  if (status == TaskStatus::kSuccess) counts.succeeded = 1;
-  if (status == TaskStatus::kFailed) counts.failed = 1;
-  if (status == TaskStatus::kCancelled) counts.cancelled = 1;
-  table_.count_outside(task.group_key(), LaneTable::hash(task.group_key()), counts);
-  complete(task, status, scheduler_.now());
-  end_use();
-}
 
 // ---- while a task runs, and its end
 
@@ -312,6 +140,7 @@ LaneTake GroupEngine::leave_lane(TaskCore& task, TaskStatus status, bool go_on, 
     }
   }
   if (left.waiter == nullptr) give_up_lane(&lane, hash, left);
+  made_room(lane);
   return left;
 }
 
@@ -387,11 +216,20 @@ bool GroupEngine::cancel(TaskCore& task) {
 void GroupEngine::expire(TaskCore& task) noexcept {
   const Use use(*this);
   const std::string_view key = task.group_key();
-  if (!withdraw(task, key, LaneTable::hash(key), /*expired=*/true)) return;
+  const RoomLine::Entry outside = task.awaits_room() ? room_line_.remove(task) : RoomLine::Entry{};
+  if (outside.task != nullptr) {
+    task.set_awaits_room(false);
+    table_.count_outside(key, LaneTable::hash(key), {.entered = 1, .expired = 1});
+  } else if (!withdraw(task, key, LaneTable::hash(key), /*expired=*/true)) {
+    return;
+  }
   end_unrun(task, TaskStatus::kExpired,
             std::make_exception_ptr(ExpiredError(
                 name_of(task) + " expired: it could not begin in time; give it longer, or submit "
                                 "less to its group")));
+  if (outside.task == nullptr) return;
+  outside.waiter->room_came(true);
+  left_room_line(outside);
 }
 
 bool GroupEngine::withdraw(TaskCore& task, std::string_view key, std::size_t hash, bool expired) {
@@ -400,6 +238,7 @@ bool GroupEngine::withdraw(TaskCore& task, std::string_view key, std::size_t has
   const Lane::Withdrawn withdrawn =
       change(*lane, [&] { return lane->withdraw(task.waiter(), expired); });
   if (withdrawn.post_turn) scheduler_.post(*lane);
+  if (withdrawn) made_room(*lane);
   table_.unpin(*lane);
   return withdrawn.withdrawn;
 }
@@ -418,7 +257,8 @@ Lane& GroupEngine::pin(std::string_view key) {
   if (lane->limits_stale.exchange(false, std::memory_order_relaxed)) {
     const LaneLimits limits = resolve(key);
     if (change(*lane, [&] { return lane->set_limits(limits); })) scheduler_.post(*lane);
-    WaitGraph::instance().look_again();
+    less_room();
+    made_room(*lane);
   }
   return *lane;
 }

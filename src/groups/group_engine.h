@@ -23,6 +23,7 @@
 #include "base/mutex.h"
 #include "groups/admission.h"
 #include "groups/global_gate.h"
+#include "groups/room_line.h"
 #include "groups/stop_registry.h"
 #include "groups/task_waits.h"
 #include "keyway/detail/task_core.h"
@@ -32,6 +33,11 @@
 
 namespace keyway {
 
+namespace detail {
+// The innermost task on this thread that holds permits; null if there is none.
+TaskCore* task_on_this_thread();
+}  // namespace detail
+
 class GroupEngine final : public LaneOwner, public detail::TaskOwner, public IdleListener {
  public:
   // `shared`: others use the scheduler too, so its turns say nothing of this engine's.
@@ -39,8 +45,17 @@ class GroupEngine final : public LaneOwner, public detail::TaskOwner, public Idl
   ~GroupEngine();
 
   // `hash`: of the task's key. `lane`: pinned, or null to find it by key. False if the task was
-  // turned away. Throws Exception (kShutdown) when closed.
-  bool enqueue(detail::TaskCore& task, std::size_t hash, Lane* lane);
+  // turned away, by the policy or because of `IfFull`. Throws Exception (kShutdown) when closed.
+  enum class IfFull { kAskPolicy, kTurnAway };
+  bool enqueue(detail::TaskCore& task, std::size_t hash, Lane* lane,
+               IfFull if_full = IfFull::kAskPolicy);
+  // Blocks while there is no room. An error if the task was turned away in the end.
+  Result<void> enqueue_before(detail::TaskCore& task, std::size_t hash, const TimePoint* deadline);
+  // For one who will not block. True if the task is in; otherwise it calls wait_for_room() next, or
+  // gives up.
+  bool enqueue_if_room(detail::TaskCore& task, std::size_t hash);
+  void wait_for_room(detail::TaskCore& task, detail::RoomWaiter& waiter);
+  void turn_away(detail::TaskCore& task);
 
   Lane& pin(std::string_view key);
   void unpin(Lane& lane) { table_.unpin(lane); }
@@ -66,6 +81,7 @@ class GroupEngine final : public LaneOwner, public detail::TaskOwner, public Idl
   GroupStats stats();
   GroupStats group_stats(std::string_view key);
   std::vector<std::string> active_group_keys();
+  std::size_t waiting_for_room() const { return room_line_.size(); }
 
   // LaneOwner, IdleListener, TaskOwner.
   void run_turn(Lane& lane, Turn& turn) override;
@@ -95,9 +111,23 @@ class GroupEngine final : public LaneOwner, public detail::TaskOwner, public Idl
   bool is_ranked(const detail::TaskCore& task) const {
     return task.has_extras() && !rank_of(task.waiter()).plain();
   }
-  bool enqueue_now(detail::TaskCore& task, std::size_t hash, Lane* lane);
-  bool enqueue_expiring(detail::TaskCore& task, std::size_t hash, Lane* lane);
-  LaneTable::Entry enter_counted(detail::TaskCore& task);
+  bool enter_and_post(detail::TaskCore& task, std::size_t hash, Lane* lane);
+  bool enter_expiring(detail::TaskCore& task, std::size_t hash, Lane* lane);
+  void expire_if_late(detail::TaskCore& task);
+  void tell_submitted(const detail::TaskCore& task) const;
+  bool end_full(detail::TaskCore& task, IfFull if_full);
+  void count_refused(const detail::TaskCore& task);
+  // Whoever has made room in `lane` says so. REQUIRES: no lock is held.
+  void made_room(Lane& lane) {
+    if (room_line_.empty()) [[likely]]
+      return;
+    admission_ != nullptr ? let_all_in() : let_in(lane);
+  }
+  void left_room_line(const RoomLine::Entry& entry);
+  void let_all_in();
+  void let_in(Lane& lane);
+  void let_nobody_in_any_more();
+  LaneTable::Entry enter_counted(detail::TaskCore& task, Lane& lane);
   bool reject(detail::TaskCore& task);
   TimePoint read_clock(const Turn& turn) const;
   void run_by_caller(detail::TaskCore& task);
@@ -123,6 +153,7 @@ class GroupEngine final : public LaneOwner, public detail::TaskOwner, public Idl
   void reject_chain(Waiter* first);
 
   void come_back(detail::TaskCore& returning);
+  void less_room();
 
   // A lane operation that may change how many could run.
   template <class Operation>
@@ -174,6 +205,7 @@ class GroupEngine final : public LaneOwner, public detail::TaskOwner, public Idl
   std::unique_ptr<GlobalGate> gate_;      // null: no global limit
   std::unique_ptr<Admission> admission_;  // null: no global queue threshold
   StopRegistry stoppable_;
+  RoomLine room_line_;
 
   // What was changed while it runs.
   Mutex control_mutex_;
@@ -197,6 +229,15 @@ class GroupEngine final : public LaneOwner, public detail::TaskOwner, public Idl
   std::uint64_t uses_begun_ KEYWAY_GUARDED_BY(quiet_mutex_) = 0;
   CondVar quiet_changed_;
 };
+
+template <class Call>
+void GroupEngine::tell_listener(Call call) const noexcept {
+  if (policy_.listener == nullptr) return;
+  try {
+    call(*policy_.listener);
+  } catch (...) {  // a listener only watches
+  }
+}
 
 template <class Operation>
 auto GroupEngine::change(Lane& lane, Operation operation) {

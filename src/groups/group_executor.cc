@@ -39,6 +39,16 @@ bool GroupExecutor::enqueue(detail::TaskCore& task, std::size_t hash) {
   return engine_->enqueue(task, hash, nullptr);
 }
 
+bool GroupExecutor::try_enqueue(detail::TaskCore& task, std::size_t hash) {
+  return engine_->enqueue(task, hash, nullptr, GroupEngine::IfFull::kTurnAway);
+}
+
+Result<void> GroupExecutor::enqueue_within(detail::TaskCore& task, std::size_t hash,
+                                           Duration timeout) {
+  const TimePoint deadline = detail::deadline_after(task, timeout);
+  return engine_->enqueue_before(task, hash, deadline == TimePoint::max() ? nullptr : &deadline);
+}
+
 GroupHandle GroupExecutor::group(std::string_view group_key) {
   detail::require_key(group_key);
   return GroupHandle(*this, engine_->pin(group_key));
@@ -77,6 +87,7 @@ GroupStats GroupExecutor::group_stats(std::string_view group_key) const {
 std::vector<std::string> GroupExecutor::active_group_keys() const {
   return engine_->active_group_keys();
 }
+std::size_t GroupExecutor::waiting_for_room() const { return engine_->waiting_for_room(); }
 ThreadPoolStats GroupExecutor::thread_stats() const {
   const auto* pool = dynamic_cast<const ThreadPool*>(own_scheduler_.get());
   return pool == nullptr ? ThreadPoolStats{} : pool->stats();

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdlib>
 #include <deque>
+#include <iostream>
 #include <map>
 #include <memory>
 #include <optional>
@@ -64,6 +65,7 @@ class LossyScheduler final : public Scheduler {
 struct Known {
   std::string group;
   int priority = 0;
+  bool waits_for_room = false;  // perhaps: then nobody knows when it gets into the queue
   int cost = 1;
   int number = 0;  // as they were submitted
   TimePoint expires = TimePoint::max();
@@ -73,6 +75,12 @@ struct Known {
   int rejected = 0;
   std::optional<TaskStatus> status;
 };
+
+std::optional<std::uint64_t> seed_from_environment() {
+  const char* text = std::getenv("KEYWAY_SEED");
+  if (text == nullptr) return std::nullopt;
+  return std::strtoull(text, nullptr, 10);
+}
 
 class Schedule final : public TaskLifecycleListener {
  public:
@@ -97,6 +105,11 @@ class Schedule final : public TaskLifecycleListener {
     if (!holds && wrong_.empty()) wrong_ = what;
   }
 
+  // What happens, for whoever replays a seed.
+  void say(std::string_view what, std::string_view group, std::string_view id = {}) const {
+    if (says_all_) std::cerr << what << ' ' << group << ' ' << id << '\n';
+  }
+
   void make_executor() {
     GroupPolicy policy;
     for (std::size_t i = 0; i < kGroups.size(); ++i) {
@@ -119,7 +132,10 @@ class Schedule final : public TaskLifecycleListener {
   void do_something() {
     const std::string group = kGroups[below(kGroups.size())];
     const std::size_t index = static_cast<std::size_t>(group[0] - 'a');
-    switch (below(16)) {
+    switch (below(17)) {
+      case 16:
+        submit_or_give_up(index);
+        break;
       case 0:
       case 1:
       case 2:
@@ -137,6 +153,7 @@ class Schedule final : public TaskLifecycleListener {
         time_out();
         break;
       case 8:
+        say("evict", group);
         executor_->evict_group(group);
         // From the next submit on; until then the other one holds.
         least_limits_[index] = std::min(least_limits_[index], policy_limits_[index]);
@@ -150,6 +167,7 @@ class Schedule final : public TaskLifecycleListener {
         break;
       case 11: {
         const int limit = static_cast<int>(1 + below(4));
+        say("limit", group, std::to_string(limit));
         expect(executor_->set_limit(group, limit).ok(), "a limit could not be set");
         limits_[index] = least_limits_[index] = std::min(limit, in_flight_limits_[index]);
         break;
@@ -157,6 +175,7 @@ class Schedule final : public TaskLifecycleListener {
       case 12:
         if (global_limit_ == kUnlimited) break;
         global_limit_ = static_cast<int>(1 + below(4));
+        say("global limit", std::to_string(global_limit_));
         expect(executor_->set_global_limit(global_limit_).ok(), "no global limit could be set");
         break;
       case 13:
@@ -170,9 +189,11 @@ class Schedule final : public TaskLifecycleListener {
   void pause_or_resume(const std::string& group, std::size_t index) {
     if (one_in(2)) {
       paused_[index] = !paused_[index];
+      say(paused_[index] ? "pause" : "resume", group);
       paused_[index] ? executor_->pause_group(group) : executor_->resume_group(group);
     } else {
       all_paused_ = !all_paused_;
+      say(all_paused_ ? "pause" : "resume", "all");
       all_paused_ ? executor_->pause() : executor_->resume();
     }
   }
@@ -223,7 +244,9 @@ class Schedule final : public TaskLifecycleListener {
         });
         break;
       case 3:
-        submit(index, id, [this, index, id] { return nested(index, id); });
+        submit(index, id, [this, index, id, patient = one_in(2)] {
+          return patient ? nested_patiently(index, id) : nested(index, id);
+        });
         break;
       default:
         submit(index, id, [this, index, id, naps = 1 + below(3)] {
@@ -280,6 +303,54 @@ class Schedule final : public TaskLifecycleListener {
     co_return 1;
   }
 
+  // The same, and waits for room if there is none.
+  Task<int> nested_patiently(std::size_t index, std::string id) {
+    std::optional<Running> running(std::in_place, *this, index, id);
+    const std::size_t inner_index = below(kGroups.size());
+    const std::string inner_id = id + "-inner";
+    known_[inner_id].waits_for_room = true;
+    running.reset();
+    try {
+      const TaskOptions options{.id = inner_id};
+      auto submitted =
+          executor_->submit_async(kGroups[inner_index], options, [this, inner_index, inner_id] {
+            Running inner_running(*this, inner_index, inner_id);
+            return 1;
+          });
+      Result<TaskHandle<int>> inner = co_await submitted;
+      if (inner.ok() && one_in(2)) co_await *inner;
+      expect(inner.ok() || inner.error().code == ErrorCode::kWaitCycle ||
+                 inner.error().code == ErrorCode::kShutdown,
+             "a patient submit failed");
+    } catch (const RejectedError&) {
+    } catch (const Exception& error) {
+      expect(error.code() == ErrorCode::kWaitCycle || error.code() == ErrorCode::kShutdown,
+             std::string("a patient nested wait failed: ") + error.what());
+    }
+    co_return 1;
+  }
+
+  // From outside, blocking for a while if it must, or not at all.
+  void submit_or_give_up(std::size_t index) {
+    const std::string id = std::to_string(next_id_++);
+    say("submit or give up", kGroups[index], id);
+    known_[id].waits_for_room = true;
+    const auto work = [this, index, id] {
+      Running running(*this, index, id);
+      return 1;
+    };
+    const TaskOptions options{.id = id};
+    Result<TaskHandle<int>> handle =
+        one_in(2)
+            ? executor_->try_submit(kGroups[index], options, work)
+            : executor_->submit_within(microseconds(below(200)), kGroups[index], options, work);
+    if (handle.ok()) return keep(std::move(*handle));
+    expect(
+        handle.error().code == ErrorCode::kRejected || handle.error().code == ErrorCode::kTimeout,
+        "a submit failed: " + handle.error().message);
+    expect(known_[id].rejected == 1, "a task was turned away, unsaid");
+  }
+
   // Counts who runs, as the tasks themselves see it. A task that its caller runs does not count.
   class Running {
    public:
@@ -312,16 +383,20 @@ class Schedule final : public TaskLifecycleListener {
   };
   // A task that starts while its submit has not returned runs on its caller: nothing else runs in
   // a simulation meanwhile.
-  bool caller_runs(const std::string& id) const { return submitting_ == id; }
+  bool caller_runs(const std::string& id) {
+    return submitting_ == id && !known_[id].waits_for_room;
+  }
 
   void on_submitted(std::string_view group, std::string_view id) override {
     Known& task = known_[std::string(id)];
+    say("submitted", group, id);
     expect(++task.submitted == 1, "submitted twice");
     task.group = group;
     task.number = ++submitted_;
     submitting_ = id;
   }
   void on_started(std::string_view group, std::string_view id) override {
+    say("started", group, id);
     Known& task = known_[std::string(id)];
     expect(++task.started == 1 && task.submitted == 1 && task.completed + task.rejected == 0,
            "started out of order: " + std::string(id));
@@ -331,13 +406,15 @@ class Schedule final : public TaskLifecycleListener {
     expect(sim_.now() <= task.expires, "started too late: " + std::string(id));
     for (const auto& [other_id, other] : known_) {
       const bool waits = other.started + other.completed + other.rejected == 0;
-      if (!waits || other.group != group) continue;
+      if (!waits || other.group != group || other.waits_for_room || task.waits_for_room) continue;
       expect(other.priority < task.priority ||
                  (other.priority == task.priority && other.number > task.number),
              std::string(id) + " started before " + other_id);
     }
   }
-  void on_completed(std::string_view, std::string_view id, const TaskOutcome& outcome) override {
+  void on_completed(std::string_view group, std::string_view id,
+                    const TaskOutcome& outcome) override {
+    say("completed", group, id);
     Known& task = known_[std::string(id)];
     expect(++task.completed == 1 && task.submitted == 1 && task.rejected == 0,
            "completed out of order: " + std::string(id));
@@ -346,7 +423,8 @@ class Schedule final : public TaskLifecycleListener {
            "completed unstarted: " + std::string(id));
     task.status = outcome.status;
   }
-  void on_rejected(std::string_view, std::string_view id) override {
+  void on_rejected(std::string_view group, std::string_view id) override {
+    say("rejected", group, id);
     Known& task = known_[std::string(id)];
     expect(++task.rejected == 1 && task.submitted == 1 && task.started + task.completed == 0,
            "rejected out of order: " + std::string(id));
@@ -402,6 +480,7 @@ class Schedule final : public TaskLifecycleListener {
   testing::SimScheduler sim_;
   LossyScheduler scheduler_;
   const std::uint64_t seed_;
+  const bool says_all_ = seed_from_environment().has_value();
   std::string wrong_;
   std::array<int, 4> limits_{};
   std::array<int, 4> least_limits_{};
@@ -419,12 +498,6 @@ class Schedule final : public TaskLifecycleListener {
   std::deque<TaskHandle<int>> handles_;
   std::unique_ptr<GroupExecutor> executor_;
 };
-
-std::optional<std::uint64_t> seed_from_environment() {
-  const char* text = std::getenv("KEYWAY_SEED");
-  if (text == nullptr) return std::nullopt;
-  return std::strtoull(text, nullptr, 10);
-}
 
 // Four parts, so that they run side by side.
 class GroupSchedules : public ::testing::TestWithParam<std::uint64_t> {};

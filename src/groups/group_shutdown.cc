@@ -20,12 +20,14 @@ void GroupEngine::shutdown_group(std::string_view key) {
   if (Lane* lane = table_.pin_existing(key, LaneTable::hash(key))) {
     reject_chain(change(*lane, [&] { return lane->drain(stays_when_drained); }));
     stoppable_.request_stop([&](const TaskCore& task) { return task.group_key() == key; });
+    made_room(*lane);
     table_.unpin(*lane);
   }
 }
 
 void GroupEngine::shutdown() {
   table_.close();
+  let_nobody_in_any_more();
   for (Lane* lane : table_.pin_all()) {
     reject_chain(change(*lane, [&] { return lane->drain(stays_when_drained); }));
     table_.unpin(*lane);
@@ -49,6 +51,7 @@ std::optional<TimePoint> GroupEngine::deadline_after(Duration timeout) const {
 
 bool GroupEngine::shutdown(Duration timeout) {
   table_.close();
+  let_nobody_in_any_more();
   if (wait_until_quiet(deadline_after(timeout))) return true;
   shutdown();
   // A task that waited for its own end would wait for ever.

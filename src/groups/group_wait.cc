@@ -8,6 +8,7 @@
 #include "base/spin_lock.h"
 #include "groups/group_engine.h"
 #include "groups/task_waits.h"
+#include "groups/thread_wakeup.h"
 #include "keyway/detail/block_pool.h"
 #include "keyway/task_handle.h"
 #include "runtime/current_task.h"
@@ -21,29 +22,6 @@ namespace {
 
 // About 10 us: a short task is over before a sleeper could be woken.
 constexpr int kSpinsBeforeSleep = 400;
-
-// How long a thread sleeps that must look after others too.
-constexpr auto kNap = std::chrono::milliseconds(1);
-
-// Wakes a blocked thread.
-class ThreadWakeup final : public detail::Wakeup {
- public:
-  void wake() noexcept override {
-    woken_.store(1, std::memory_order_release);
-    futex_wake_one(woken_);
-  }
-  void wait(Scheduler& scheduler) {
-    while (woken_.load(std::memory_order_acquire) == 0) {
-      if (scheduler.run_one()) continue;
-      const bool naps = scheduler.has_no_other_thread();
-      futex_wait(woken_, 0,
-                 naps ? Deadline(std::chrono::steady_clock::now() + kNap) : std::nullopt);
-    }
-  }
-
- private:
-  std::atomic<std::uint32_t> woken_{0};
-};
 
 using Waited = detail::TaskOwner::Waited;
 
@@ -85,8 +63,9 @@ Waited simulate_until_done(TaskCore& task, const TimePoint* deadline, const std:
   return waited;
 }
 
-// The innermost task on this thread that holds permits; null if there is none.
-TaskCore* task_on_this_thread() {
+}  // namespace
+
+TaskCore* detail::task_on_this_thread() {
   for (const auto* scope = detail::CurrentTaskScope::innermost(); scope != nullptr;
        scope = scope->outer()) {
     auto* task = static_cast<TaskCore*>(scope->task());
@@ -94,6 +73,8 @@ TaskCore* task_on_this_thread() {
   }
   return nullptr;
 }
+
+namespace {
 
 // Stands in a lane's queue for a task that wants its permit back. When its turn comes it runs nothing:
 // it leaves the permits to the task.
@@ -180,12 +161,22 @@ TaskWaits::GivenBack TaskWaits::begin(TaskCore& target, bool target_is_away) {
   given.gate = engine_.gate_ != nullptr && !gate_given_back_;
   gate_given_back_ = gate_given_back_ || given.gate;
   given.keeps_lane = !lane_given_back_;
+  count_again();
   return given;
+}
+
+void TaskWaits::count_again() {
+  const bool uncounted = open_ > 0 && gate_given_back_ && !lane_given_back_;
+  if (uncounted == uncounted_ || engine_.admission_ == nullptr) return;
+  uncounted_ = uncounted;
+  MutexLock lock(engine_.admission_->mutex);
+  uncounted ? --engine_.admission_->could_run : ++engine_.admission_->could_run;
 }
 
 Lane* TaskWaits::give_back_lane() {
   if (lane_given_back_) return nullptr;
   lane_given_back_ = true;
+  count_again();
   Lane& lane = *waiter_.lane();
   const Lane::GivenBack gave =
       engine_.change(lane, [&] { return lane.give_back_for(nullptr, waiter_.units()); });
@@ -198,6 +189,7 @@ void TaskWaits::end(detail::Wakeup& wakeup) {
   {
     MutexLock lock(engine.waits_mutex_);
     --open_;
+    count_again();
     if (!lane_given_back_ && !gate_given_back_) {
       next = kWakeNow;
       if (open_ == 0) engine.waits_.erase(&waiter_);  // and this object with it
@@ -245,6 +237,7 @@ void TaskWaits::came_back(Lane& lane, std::uint32_t units) {
         engine.change(lane, [&] { return lane.give_back_for(nullptr, units); });
     if (gave.post_turn) engine.scheduler_.post(lane);
     engine.leave_gate();
+    if (!engine.room_line_.empty()) engine.let_all_in();
     return;
   }
   for (detail::Wakeup* wakeup : woken) wakeup->wake();
@@ -281,10 +274,12 @@ std::unique_ptr<detail::TaskWait> GroupEngine::begin_wait(TaskCore& waiter, Task
     waits = slot.get();
     // A target that gave its permit back stands in the queue too, or will.
     const auto away = waits_.find(&target);
-    given = waits->begin(target, away != waits_.end() && away->second->lane_given_back());
+    const bool gave_back = away != waits_.end() && away->second->lane_given_back();
+    given = waits->begin(target, gave_back || target.awaits_room());
   }
   if (given.lane_to_post != nullptr) scheduler_.post(*given.lane_to_post);
   if (given.gate) leave_gate();
+  if (!room_line_.empty()) let_all_in();
   WaitGraph::Ticket ticket;
   if (WaitGraph::instance().begin({&waiter, &target, given.keeps_lane, bounded}, ticket)) {
     return std::make_unique<GroupWait>(*waits, ticket);
@@ -304,6 +299,11 @@ void GroupEngine::come_back(TaskCore& returning) {
   table_.unpin(lane);
 }
 
+// Fewer may run in a lane than before, or somebody who costs more stands in front there.
+void GroupEngine::less_room() {
+  if (WaitGraph::instance().look_again() && !room_line_.empty()) let_all_in();
+}
+
 Runnable* GroupEngine::give_back_permit(TaskCore& waiter) {
   MutexLock lock(waits_mutex_);
   return waits_.at(&waiter)->give_back_lane();
@@ -321,7 +321,7 @@ detail::TaskOwner::Need GroupEngine::need(TaskCore& task) {
     if (lane == nullptr) return {};
     const std::uint32_t limit = lane->limits().running;
     if (comes_back) return {.room = std::min(task.units(), limit), .limit = limit};
-    return {.room = lane->needed_for(task.waiter()), .limit = limit};
+    return {.room = lane->needed_for(task.waiter(), task.awaits_room()), .limit = limit};
   });
 }
 
@@ -331,7 +331,7 @@ detail::TaskOwner::Waited GroupEngine::wait(TaskCore& task, const TimePoint* dea
     if (task.done()) return Waited::kDone;
     cpu_relax();
   }
-  TaskCore* waiter = task_on_this_thread();
+  TaskCore* waiter = detail::task_on_this_thread();
   std::unique_ptr<detail::TaskWait> wait;
   if (waiter != nullptr) {
     wait = waiter->owner().begin_wait(*waiter, task, /*bounded=*/deadline != nullptr);
@@ -377,12 +377,15 @@ std::exception_ptr wait_error(const TaskCore& task, TaskOwner::Waited waited) {
     case TaskOwner::Waited::kStopped:
       return std::make_exception_ptr(CancelledError("the wait for " + name + " was stopped"));
     default:
-      return std::make_exception_ptr(
-          Exception({ErrorCode::kWaitCycle,
-                     "waiting for " + name +
-                         " would never end: the tasks that it waits for wait for each "
-                         "other; take the result after this task, or use other keys"}));
+      return std::make_exception_ptr(Exception(wait_cycle_error(task)));
   }
+}
+
+Error wait_cycle_error(const TaskCore& task) {
+  return {ErrorCode::kWaitCycle,
+          "waiting for " + name_of(task) +
+              " would never end: the tasks that it waits for wait for each other; take the result "
+              "after this task, or use other keys"};
 }
 
 }  // namespace detail

@@ -41,6 +41,8 @@ class TaskWaits final : private GlobalGate::Returner {
 
  private:
   void go_on() override;
+  // While it waits and only its lane's permit is held, it is not one of those that could run.
+  void count_again();
 
   GroupEngine& engine_;
   detail::TaskCore& waiter_;
@@ -50,6 +52,7 @@ class TaskWaits final : private GlobalGate::Returner {
   bool lane_given_back_ = false;
   bool gate_given_back_ = false;
   bool returning_ = false;
+  bool uncounted_ = false;
   std::vector<detail::Wakeup*> over_;
 };
 

@@ -46,7 +46,6 @@ Lane::Entered Lane::enter_carefully(Waiter& waiter, bool ranked) {
   if (closed_) return Entered::kClosed;
   if (ranked) begin_ranks();
   if (is_full(waiter)) {
-    ++rare().refused;
     forget_ranks_if_empty();
     return Entered::kFull;
   }
@@ -263,7 +262,6 @@ LaneCounts Lane::counts_locked() const {
   const Rare rare = rare_ == nullptr ? Rare{} : *rare_;
   LaneCounts counts{
       .entered = entered_ - rare.came_back,
-      .refused = rare.refused,
       .drained = rare.drained,
       .succeeded = started_ - rare.given_back - tasks_running() - rare.failed - rare.cancelled,
       .failed = rare.failed,
@@ -291,9 +289,10 @@ bool Lane::retire(LaneCounts& sum) const {
 std::uint64_t Lane::could_run() const {
   SpinGuard dispatch(dispatch_);
   SpinGuard intake(intake_);
-  const std::uint64_t running = tasks_running();
-  const std::uint64_t room = paused_ || running_ >= limit_ ? 0 : limit_ - running_;
-  return running + std::min(room, waiting());
+  if (paused_) return tasks_running();
+  if (ranks_ != nullptr) return tasks_running() + fitting().count;
+  const std::uint64_t room = running_ >= limit_ ? 0 : limit_ - running_;
+  return running_ + std::min(room, waiting());
 }
 
 bool Lane::idle() const {

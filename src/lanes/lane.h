@@ -54,7 +54,7 @@ enum class LaneOutcome : std::uint8_t { kSucceeded, kFailed, kCancelled };
 
 struct LaneCounts {
   std::uint64_t entered = 0;
-  std::uint64_t refused = 0;  // found the lane full
+  std::uint64_t refused = 0;  // found it full, and did not come again; only count_outside() knows
   std::uint64_t drained = 0;  // left with drain()
   std::uint64_t succeeded = 0;
   std::uint64_t failed = 0;
@@ -188,9 +188,10 @@ class alignas(64) Lane final : public Runnable {
   }
   // How many would run if nothing but this lane's limit held them back.
   std::uint64_t could_run() const KEYWAY_EXCLUDES(intake_, dispatch_);
-  // How many permits must be free for `waiter` to be sure of its turn, if it stands in the queue: as
-  // many as it, or anybody else who waits, may cost. Otherwise 0.
-  std::uint32_t needed_for(const Waiter& waiter) const KEYWAY_EXCLUDES(intake_, dispatch_);
+  // How many permits must be free for `waiter` to be sure of its turn, if it stands in the queue, or
+  // `outside` and is to enter: as many as it, or anybody else who waits, may cost. Otherwise 0.
+  std::uint32_t needed_for(const Waiter& waiter, bool outside = false) const
+      KEYWAY_EXCLUDES(intake_, dispatch_);
 
   // The limits in force were forgotten: whoever enters next resolves them anew.
   std::atomic<bool> limits_stale{false};
@@ -261,6 +262,12 @@ class alignas(64) Lane final : public Runnable {
   }
   void gather_ranked(WaiterList& all) KEYWAY_REQUIRES(intake_, dispatch_);
   void forget_ranks_if_empty() KEYWAY_REQUIRES(intake_, dispatch_);
+  // Those who wait and would fit, one after the other; and how many permits would be out then.
+  struct Fitting {
+    std::uint64_t count = 0;
+    std::uint64_t units = 0;
+  };
+  Fitting fitting() const KEYWAY_REQUIRES(intake_, dispatch_);
   bool is_full_ranked(const Waiter& newcomer) const KEYWAY_REQUIRES(intake_, dispatch_);
   template <class Visit>  // bool visit(const Waiter&): false ends it
   void each_in_order(Visit visit) const KEYWAY_REQUIRES(intake_, dispatch_);
@@ -275,7 +282,6 @@ class alignas(64) Lane final : public Runnable {
     std::uint64_t withdrawn = 0;  // cancelled while they waited
     std::uint64_t expired = 0;
     std::uint64_t drained = 0;
-    std::uint64_t refused = 0;
     std::uint64_t given_back = 0;  // started, gave the permit back, and start once more
     std::uint64_t came_back = 0;   // of these, entered once more
     std::uint64_t returners = 0;   // of these, in front of all who wait

@@ -100,29 +100,33 @@ void Lane::each_in_order(Visit visit) const {
   }
 }
 
-// Those who would fit, one after the other, are not held back by the lane; the rest is.
+Lane::Fitting Lane::fitting() const {
+  Fitting fitting{.count = 0, .units = running_};
+  each_in_order([&](const Waiter& waiter) KEYWAY_REQUIRES(dispatch_) {
+    const std::uint64_t units = fitting.units + units_of(waiter);
+    if (units > limit_now()) return false;
+    fitting = {.count = fitting.count + 1, .units = units};
+    return true;
+  });
+  return fitting;
+}
+
+// Those who would fit are not held back by the lane; the rest is.
 bool Lane::is_full_ranked(const Waiter& newcomer) const {
   const std::uint64_t waiting_limit = waiting_limit_.load(std::memory_order_relaxed);
   const std::uint64_t there = waiting();
   if (there < waiting_limit) return false;
-  std::uint64_t units = running_;
-  std::uint64_t fitting = 0;
-  each_in_order([&](const Waiter& waiter) KEYWAY_REQUIRES(dispatch_) {
-    units += units_of(waiter);
-    if (units > limit_now()) return false;
-    ++fitting;
-    return true;
-  });
-  if (fitting == there && units + units_of(newcomer) <= limit_now()) return false;
-  return there - fitting >= waiting_limit;
+  const Fitting now = fitting();
+  if (now.count == there && now.units + units_of(newcomer) <= limit_now()) return false;
+  return there - now.count >= waiting_limit;
 }
 
-std::uint32_t Lane::needed_for(const Waiter& waiter) const {
+std::uint32_t Lane::needed_for(const Waiter& waiter, bool outside) const {
   SpinGuard dispatch(dispatch_);
   SpinGuard intake(intake_);
-  if (!WaiterList::linked(waiter)) return 0;
-  if (ranks_ == nullptr || ranks_->extra_waiting == 0) return 1;
-  std::uint32_t most = 1;
+  if (!outside && !WaiterList::linked(waiter)) return 0;
+  std::uint32_t most = units_of(waiter);
+  if (ranks_ == nullptr || ranks_->extra_waiting == 0) return most;
   each_in_order([&](const Waiter& other) KEYWAY_REQUIRES(dispatch_) {
     most = std::max(most, units_of(other));
     return most < limit_;

@@ -46,7 +46,8 @@ void WaitGraph::gave_back(const TaskCore& waiter) {
   }
 }
 
-void WaitGraph::free_what_is_stuck() {
+bool WaitGraph::free_what_is_stuck() {
+  bool any = false;
   std::vector<std::pair<Scheduler*, Runnable*>> to_post;
   {
     MutexLock lock(mutex_);
@@ -58,9 +59,11 @@ void WaitGraph::free_what_is_stuck() {
         to_post.emplace_back(&owner.scheduler(), lane);
       }
       gave_back(*edge.waiter);
+      any = true;
     }
   }
   for (const auto& [scheduler, lane] : to_post) scheduler->post(*lane);
+  return any;
 }
 
 bool WaitGraph::may_end(TaskCore& target, Search& search) {

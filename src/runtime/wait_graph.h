@@ -40,14 +40,15 @@ class WaitGraph {
 
   // To be called when fewer may run in a lane than before. Where tasks that wait hold permits which the
   // others would now need for ever, they give them back for the time of the wait.
-  void look_again() KEYWAY_EXCLUDES(mutex_) {
+  // True if any did.
+  bool look_again() KEYWAY_EXCLUDES(mutex_) {
     // A wait that began before the limit went down is seen here: its check and the change of the
     // limit are under the lane's lock. One that begins afterwards sees the new limit.
-    if (edge_count_.load(std::memory_order_relaxed) > 0) free_what_is_stuck();
+    return edge_count_.load(std::memory_order_relaxed) > 0 && free_what_is_stuck();
   }
 
  private:
-  void free_what_is_stuck() KEYWAY_EXCLUDES(mutex_);
+  bool free_what_is_stuck() KEYWAY_EXCLUDES(mutex_);
   // Tasks on the way from the new wait to the one in question, and those that are known to end.
   struct Search {
     std::vector<const detail::TaskCore*> path;

@@ -36,6 +36,16 @@ class Wakeup {
   ~Wakeup() = default;
 };
 
+// Somebody whose task has found no room in its queue. Told once, without a lock: the task is in, or over;
+// or no room will come any more.
+class RoomWaiter {
+ public:
+  virtual void room_came(bool came) noexcept = 0;
+
+ protected:
+  ~RoomWaiter() = default;
+};
+
 // A task that waits for another one, from the beginning of the wait to its end.
 class TaskWait {
  public:
@@ -166,6 +176,13 @@ class TaskCore {
         : state_.fetch_and(~kPlace, std::memory_order_relaxed);
   }
 
+  // Whether it has found no room in its queue, and somebody waits for some.
+  bool awaits_room() const { return (state_.load(std::memory_order_relaxed) & kAwaitsRoom) != 0; }
+  void set_awaits_room(bool awaits) {
+    awaits ? state_.fetch_or(kAwaitsRoom, std::memory_order_relaxed)
+           : state_.fetch_and(~kAwaitsRoom, std::memory_order_relaxed);
+  }
+
   // The task is done: the result is there, for others to see, and the runner lets go.
   void publish(TaskStatus status, TimePoint ended) noexcept;
 
@@ -215,6 +232,7 @@ class TaskCore {
   static constexpr std::uint32_t kStatusMask = 7;
   static constexpr std::uint32_t kPlace = 1U << 15;
   static constexpr std::uint32_t kExtras = 1U << 16;
+  static constexpr std::uint32_t kAwaitsRoom = 1U << 17;
   static constexpr std::uint32_t kKick = 1U << 20;
 
   static std::size_t extras_offset(std::size_t names_end) {
