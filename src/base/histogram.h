@@ -8,17 +8,17 @@
 //   shared.add(350ms);
 //   Histogram now = shared.snapshot();
 //
-// Each power of two nanoseconds, an octave, is split into 16 buckets of the same width. Octaves that
-// nothing fell into take no memory.
+// Each power of two nanoseconds, an octave, is split into 16 buckets of the same width. Octaves
+// that nothing fell into take no memory.
 //
 // Guarantees:
 //   (1) count, sum and max are exact; the sum stops at the longest duration there is, 292 years.
 //   (2) A quantile is within 1/32 (3.2 %) of a duration that was added, for durations up to 2^49 ns
 //       (156 hours); below 32 ns it is exact. It is never above max(), and quantile(1) is max().
-//   (3) Memory: a Histogram is 56 bytes, and 128 for each octave between the shortest and the longest
-//       duration: 6 KB at most. A ConcurrentHistogram is 24 bytes, once something was added 368 more,
-//       and 128 for each octave that is in use: 6.3 KB at most. Durations between 1 ms and 1 s take
-//       11 octaves, 1.4 KB.
+//   (3) Memory: a Histogram is 56 bytes, and 128 for each octave between the shortest and the
+//       longest duration: 6 KB at most. A ConcurrentHistogram is 24 bytes, once something was added
+//       368 more, and 128 for each octave that is in use: 6.3 KB at most. Durations between 1 ms
+//       and 1 s take 11 octaves, 1.4 KB.
 //   (4) Merging loses nothing: it is the same as to add all durations to one histogram.
 // What is longer than 156 hours counts as that in quantiles, what is negative as 0.
 #pragma once
@@ -100,8 +100,8 @@ class Histogram {
   Nanoseconds max_{0};
 };
 
-// Thread safety: add() and snapshot() from any thread, without a lock; add() allocates when an octave
-// is used for the first time.
+// Thread safety: add() and snapshot() from any thread, without a lock; add() allocates when an
+// octave is used for the first time.
 // A snapshot that is taken while others add has some of what they add and not the rest; what it
 // counts is in its sum and its max.
 class ConcurrentHistogram {
