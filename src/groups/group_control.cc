@@ -37,6 +37,15 @@ LaneLimits GroupEngine::resolve(std::string_view key) {
 Result<void> GroupEngine::set_limits(std::string_view key, const GroupLimits& limits) {
   const std::string of = " of group \"" + std::string(key) + "\"";
   if (Result<void> valid = detail::validate_limits(limits, of); !valid) return valid;
+  if (limits.weight || limits.guaranteed || limits.rate || limits.adaptive) {
+    return Error{ErrorCode::kInvalidArgument, "weight, guaranteed, rate and adaptive" + of +
+                                                  " cannot change while the executor runs; give "
+                                                  "them in its policy"};
+  }
+  if (limits.max_concurrency && policy_.resolve_shares(key).adaptive) {
+    return Error{ErrorCode::kInvalidArgument,
+                 "max_concurrency" + of + " is adaptive; give floor and ceiling in the policy"};
+  }
   {
     MutexLock lock(control_mutex_);
     const auto found = overrides_.try_emplace(std::string(key)).first;

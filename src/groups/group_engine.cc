@@ -41,16 +41,35 @@ GroupStats stats_of(const LaneCounts& counts) {
   };
 }
 
+template <class Asks>
+bool asks_for(const GroupPolicy& policy, Asks asks) {
+  return asks(policy.default_group) ||
+         std::any_of(policy.groups.begin(), policy.groups.end(),
+                     [&](const auto& group) { return asks(group.second); });
+}
+
 }  // namespace
 
 GroupEngine::GroupEngine(GroupPolicy policy, Scheduler& scheduler, bool shared)
-    : policy_(std::move(policy)), scheduler_(scheduler), shared_(shared), table_(*this) {
+    : policy_(std::move(policy)),
+      scheduler_(scheduler),
+      shared_(shared),
+      has_states_(asks_for(policy_,
+                           [](const GroupLimits& limits) {
+                             return limits.weight || limits.guaranteed || limits.rate ||
+                                    limits.adaptive;
+                           })),
+      shares_(
+          policy_.global_max_in_flight != kUnlimited &&
+          asks_for(policy_,
+                   [](const GroupLimits& limits) { return limits.weight || limits.guaranteed; })),
+      table_(*this) {
   if (const Result<void> valid = policy_.validate(); !valid) throw Exception(valid.error());
   if (policy_.groups.empty() && !policy_.resolver) uniform_limits_ = resolve({});
   scheduler_.add_idle_listener(*this);
   if (policy_.global_max_in_flight == kUnlimited) return;
   const auto limit = static_cast<std::uint32_t>(policy_.global_max_in_flight);
-  gate_ = std::make_unique<GlobalGate>(limit);
+  gate_ = std::make_unique<GlobalGate>(limit, shares_);
   if (policy_.global_queue_threshold == kUnlimited) return;
   admission_ = std::make_unique<Admission>(
       limit, static_cast<std::uint32_t>(policy_.global_queue_threshold));
@@ -68,18 +87,27 @@ void GroupEngine::run_turn(Lane& lane, Turn& turn) {
   const Use use(*this, shared_);
   // relaxed: a hint; hold_turn() looks again.
   if (paused_.load(std::memory_order_relaxed) && hold_turn(lane)) return;
+  GroupState* const state = has_states_ ? &GroupState::of(lane) : nullptr;
+  const bool rated = state != nullptr && state->tokens;
+  if (rated && waits_for_tokens(lane, *state)) return;
   if (gate_ && !gate_->enter(lane)) return;
+  pin_for_gate(lane);
   const std::size_t hash = lane.hash();
   LaneTake taken = lane.take();
+  if (rated && taken.waiter != nullptr && !TaskCore::of(*taken.waiter).operations().is_return) {
+    state->tokens->try_take(scheduler_.now());
+  }
   if (taken.post_turn) scheduler_.post(lane);
   if (taken.waiter == nullptr) {
-    give_up_lane(&lane, hash, taken);
+    give_up_lane(lane, hash, taken);
     return;
   }
+  const int weight = state == nullptr ? 1 : static_cast<int>(state->weight);
+  const bool adapts = state != nullptr && state->adapts;
   const TimePoint began = read_clock(turn);
   TimePoint started = began;
   Lane* current = &lane;
-  for (int left = kTurnTasks - 1;; --left) {
+  for (int left = rated ? 0 : kTurnTasks * weight - 1;; --left) {
     TaskCore& task = TaskCore::of(*taken.waiter);
     task.set_lane(current);
     if (taken.units > 1) [[unlikely]]
@@ -88,7 +116,8 @@ void GroupEngine::run_turn(Lane& lane, Turn& turn) {
     if (!run_task(task, taken.number, started, status)) return;  // suspended: it keeps its permits
     const TimePoint ended = read_clock(turn);
     current = task.lane();  // another one with the same key, if it waited and came back
-    taken = leave_lane(task, status, goes_on(left, began, ended), &turn);
+    if (adapts && status == TaskStatus::kSuccess) adapt(*current, ended - started, ended);
+    taken = leave_lane(task, status, goes_on(left, kTurnTime * weight - (ended - began)), &turn);
     complete(task, status, ended);
     if (taken.waiter == nullptr) return;
     // One that has come since may not seem to have begun before.
@@ -97,8 +126,8 @@ void GroupEngine::run_turn(Lane& lane, Turn& turn) {
   }
 }
 
-bool GroupEngine::goes_on(int tasks_left, TimePoint began, TimePoint now) const {
-  return tasks_left > 0 && now - began < kTurnTime && !(gate_ && gate_->contended()) &&
+bool GroupEngine::goes_on(int tasks_left, Duration time_left) const {
+  return tasks_left > 0 && time_left > Duration::zero() && !(gate_ && gate_->contended()) &&
          !paused_.load(std::memory_order_relaxed);
 }
 
@@ -139,7 +168,7 @@ LaneTake GroupEngine::leave_lane(TaskCore& task, TaskStatus status, bool go_on, 
       scheduler_.post(lane);
     }
   }
-  if (left.waiter == nullptr) give_up_lane(&lane, hash, left);
+  if (left.waiter == nullptr) give_up_lane(lane, hash, left);
   made_room(lane);
   return left;
 }
@@ -150,16 +179,16 @@ bool GroupEngine::ends_silently(const TaskCore& task, TaskStatus status) const {
          task.operations().value_is_trivial;
 }
 
-// The lane may be gone already, unless it is known to have its turn out.
-void GroupEngine::give_up_lane(const Lane* lane, std::size_t hash, const LaneTake& left) {
-  leave_gate();
-  if (left.idle) table_.seen_idle(lane, hash);
+// The lane may be gone already, unless it is known to have its turn out, or the gate looks at shares.
+void GroupEngine::give_up_lane(Lane& lane, std::size_t hash, const LaneTake& left) {
+  if (gate_ != nullptr) leave_gate(lane);
+  if (left.idle) table_.seen_idle(&lane, hash);
   somebody_left();
 }
 
-void GroupEngine::leave_gate() {
-  if (gate_ == nullptr) return;
-  if (Lane* next = gate_->leave()) scheduler_.post(*next);
+void GroupEngine::leave_gate(Lane& lane) {
+  if (Lane* next = gate_->leave(lane)) scheduler_.post(*next);
+  if (shares_) table_.unpin(lane);
 }
 
 void GroupEngine::ended_after_suspension(TaskCore& task) noexcept {
@@ -171,6 +200,9 @@ void GroupEngine::ended_after_suspension(TaskCore& task) noexcept {
     return;
   }
   const TimePoint ended = scheduler_.now();
+  if (has_states_ && status == TaskStatus::kSuccess && GroupState::of(*task.lane()).adapts) {
+    adapt(*task.lane(), ended - task.started(), ended);
+  }
   leave_lane(task, status, /*go_on=*/false, nullptr);
   complete(task, status, ended);
 }

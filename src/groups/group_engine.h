@@ -15,6 +15,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -81,11 +82,15 @@ class GroupEngine final : public LaneOwner, public detail::TaskOwner, public Idl
   GroupStats stats();
   GroupStats group_stats(std::string_view key);
   std::vector<std::string> active_group_keys();
+
+  // Told by a TokenTimer.
+  void tokens_came(Lane& lane) KEYWAY_EXCLUDES(parked_mutex_);
   std::size_t waiting_for_room() const { return room_line_.size(); }
 
   // LaneOwner, IdleListener, TaskOwner.
   void run_turn(Lane& lane, Turn& turn) override;
   LaneRank rank_of(const Waiter& waiter) const override;
+  std::unique_ptr<LaneExtension> extend(Lane& lane) override;
   void scheduler_is_idle() noexcept override { table_.forget_idle(); }
   bool cancel(detail::TaskCore& task) override;
   void expire(detail::TaskCore& task) noexcept override;
@@ -103,6 +108,10 @@ class GroupEngine final : public LaneOwner, public detail::TaskOwner, public Idl
   // Before a task runs.
   LaneLimits resolve(std::string_view key) KEYWAY_EXCLUDES(control_mutex_);
   void apply_changed_limits(Lane& lane, std::string_view key);
+  bool waits_for_tokens(Lane& lane, GroupState& state) KEYWAY_EXCLUDES(parked_mutex_);
+  void stop_waiting_for_tokens(Lane& lane) KEYWAY_EXCLUDES(parked_mutex_);
+  void stop_waiting_for_tokens() KEYWAY_EXCLUDES(parked_mutex_);
+  void adapt(Lane& lane, Duration took, TimePoint now);
   bool hold_turn(Lane& lane) KEYWAY_EXCLUDES(control_mutex_);
   void give_held_turn(Lane& lane) KEYWAY_EXCLUDES(control_mutex_);
   void resume_everything() KEYWAY_EXCLUDES(control_mutex_);
@@ -136,11 +145,15 @@ class GroupEngine final : public LaneOwner, public detail::TaskOwner, public Idl
 
   // While it runs, and its end.
   bool run_task(detail::TaskCore& task, std::uint64_t number, TimePoint now, TaskStatus& status);
-  bool goes_on(int tasks_left, TimePoint began, TimePoint now) const;
+  bool goes_on(int tasks_left, Duration time_left) const;
   LaneTake leave_lane(detail::TaskCore& task, TaskStatus status, bool go_on, Turn* turn);
   bool ends_silently(const detail::TaskCore& task, TaskStatus status) const;
-  void give_up_lane(const Lane* lane, std::size_t hash, const LaneTake& left);
-  void leave_gate();
+  void give_up_lane(Lane& lane, std::size_t hash, const LaneTake& left);
+  void leave_gate(Lane& lane);
+  // With shares, a lane stays as long as it has a global permit.
+  void pin_for_gate(Lane& lane) {
+    if (shares_) table_.pin(lane);
+  }
   void complete(detail::TaskCore& task, TaskStatus status, TimePoint ended) noexcept;
   void end_of_callers(detail::TaskCore& task, TaskStatus status);
 
@@ -199,6 +212,8 @@ class GroupEngine final : public LaneOwner, public detail::TaskOwner, public Idl
   Scheduler& scheduler_;
   const bool shared_;
   std::optional<LaneLimits> uniform_limits_;  // of a policy that has the same for every key
+  const bool has_states_;                     // every lane has a GroupState
+  const bool shares_;                         // and the gate is to look at them
 
   // Have their own synchronization.
   LaneTable table_;
@@ -215,6 +230,11 @@ class GroupEngine final : public LaneOwner, public detail::TaskOwner, public Idl
   std::vector<Lane*> held_turns_ KEYWAY_GUARDED_BY(control_mutex_);
   std::atomic<bool> paused_{false};               // written under control_mutex_
   std::atomic<std::uint64_t> limits_changed_{0};  // how often; written under control_mutex_
+
+  // Lanes that have their turn and wait for tokens.
+  Mutex parked_mutex_;
+  std::set<Lane*> parked_ KEYWAY_GUARDED_BY(parked_mutex_);
+  std::atomic<bool> no_more_rates_{false};  // it is shut down: nobody need wait
 
   // Tasks that wait for tasks.
   Mutex waits_mutex_;

@@ -28,8 +28,47 @@ Result<void> detail::validate_limits(const GroupLimits& limits, const std::strin
   if (limits.queue_threshold.value_or(0) < 0) {
     return out_of_range("queue_threshold" + of, *limits.queue_threshold, 0);
   }
+  if (limits.weight.value_or(1) < 1) return out_of_range("weight" + of, *limits.weight, 1);
+  if (limits.guaranteed.value_or(0) < 0) {
+    return out_of_range("guaranteed" + of, *limits.guaranteed, 0);
+  }
+  if (limits.rate && !(limits.rate->per_second > 0 && limits.rate->per_second <= 9e9)) {
+    return Error{ErrorCode::kInvalidArgument, "rate.per_second" + of + " is " +
+                                                  std::to_string(limits.rate->per_second) +
+                                                  "; it must be above 0 and at most 9e9"};
+  }
+  if (limits.rate && limits.rate->burst < 1) {
+    return out_of_range("rate.burst" + of, limits.rate->burst, 1);
+  }
+  if (limits.adaptive && limits.adaptive->floor < 1) {
+    return out_of_range("adaptive.floor" + of, limits.adaptive->floor, 1);
+  }
+  if (limits.adaptive && limits.adaptive->ceiling < limits.adaptive->floor) {
+    return out_of_range("adaptive.ceiling" + of, limits.adaptive->ceiling, limits.adaptive->floor);
+  }
   return {};
 }
+
+namespace {
+
+// What is promised must be there.
+Result<void> validate_guarantees(const GroupPolicy& policy) {
+  if (policy.default_group.guaranteed.value_or(0) > 0) {
+    return Error{ErrorCode::kInvalidArgument,
+                 "guaranteed of default_group is " +
+                     std::to_string(*policy.default_group.guaranteed) +
+                     "; it can be promised only to groups that are named in groups"};
+  }
+  std::int64_t promised = 0;
+  for (const auto& [key, limits] : policy.groups) promised += limits.guaranteed.value_or(0);
+  if (promised <= policy.global_max_in_flight) return {};
+  return Error{ErrorCode::kInvalidArgument,
+               "guaranteed of all groups together is " + std::to_string(promised) +
+                   "; global_max_in_flight is " + std::to_string(policy.global_max_in_flight) +
+                   ", and no more can be promised"};
+}
+
+}  // namespace
 
 Result<void> GroupPolicy::validate() const {
   for (const auto& [key, limits] : groups) {
@@ -47,12 +86,22 @@ Result<void> GroupPolicy::validate() const {
   if (global_queue_threshold < 0) {
     return out_of_range("global_queue_threshold", global_queue_threshold, 0);
   }
-  return {};
+  return validate_guarantees(*this);
+}
+
+GroupLimits GroupPolicy::resolve_shares(std::string_view key) const {
+  GroupLimits limits;
+  if (const auto found = groups.find(key); found != groups.end()) limits = found->second;
+  if (!limits.weight) limits.weight = default_group.weight.value_or(1);
+  if (!limits.guaranteed) limits.guaranteed = 0;
+  if (!limits.rate) limits.rate = default_group.rate;
+  if (!limits.adaptive && !limits.max_concurrency) limits.adaptive = default_group.adaptive;
+  return limits;
 }
 
 GroupLimits GroupPolicy::resolve(std::string_view key) const {
-  GroupLimits limits;
-  if (const auto found = groups.find(key); found != groups.end()) limits = found->second;
+  GroupLimits limits = resolve_shares(key);
+  if (limits.adaptive) limits.max_concurrency = limits.adaptive->floor;
   if (!limits.max_concurrency && resolver) {
     try {
       limits.max_concurrency = std::max(1, resolver(key));

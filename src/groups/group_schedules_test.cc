@@ -112,6 +112,10 @@ class Schedule final : public TaskLifecycleListener {
 
   void make_executor() {
     GroupPolicy policy;
+    if (one_in(2)) policy.global_max_in_flight = global_limit_ = static_cast<int>(1 + below(4));
+    const bool shares = one_in(3);
+    const bool rated = one_in(4);
+    int promised = 0;
     for (std::size_t i = 0; i < kGroups.size(); ++i) {
       limits_[i] = static_cast<int>(1 + below(3));
       GroupLimits limits{.max_concurrency = limits_[i]};
@@ -120,9 +124,15 @@ class Schedule final : public TaskLifecycleListener {
       in_flight_limits_[i] = limits.max_in_flight.value_or(kUnlimited);
       limits_[i] = least_limits_[i] = policy_limits_[i] =
           std::min(limits_[i], in_flight_limits_[i]);
+      if (shares && one_in(2)) limits.weight = static_cast<int>(1 + below(5));
+      if (shares && promised < global_limit_ && one_in(2)) limits.guaranteed = 1, ++promised;
+      if (rated && one_in(2)) {
+        limits.rate = RateLimit{.per_second = 1'000.0 * static_cast<double>(1 + below(100)),
+                                .burst = static_cast<int>(1 + below(3))};
+        rates_[i] = *limits.rate;
+      }
       policy.groups[kGroups[i]] = limits;
     }
-    if (one_in(2)) policy.global_max_in_flight = global_limit_ = static_cast<int>(1 + below(4));
     if (one_in(3)) policy.global_queue_threshold = static_cast<int>(below(5));
     policy.rejection = static_cast<RejectionPolicy>(below(3));
     policy.listener = std::shared_ptr<TaskLifecycleListener>(this, [](auto*) {});
@@ -404,12 +414,25 @@ class Schedule final : public TaskLifecycleListener {
     expect(!all_paused_ && !paused_[static_cast<std::size_t>(group[0] - 'a')],
            "started while it was paused: " + std::string(id));
     expect(sim_.now() <= task.expires, "started too late: " + std::string(id));
+    check_rate(static_cast<std::size_t>(group[0] - 'a'));
     for (const auto& [other_id, other] : known_) {
       const bool waits = other.started + other.completed + other.rejected == 0;
       if (!waits || other.group != group || other.waits_for_room || task.waits_for_room) continue;
       expect(other.priority < task.priority ||
                  (other.priority == task.priority && other.number > task.number),
              std::string(id) + " started before " + other_id);
+    }
+  }
+  // In any time t no more than burst + rate * t begin.
+  void check_rate(std::size_t index) {
+    if (!rates_[index]) return;
+    std::vector<TimePoint>& starts = starts_[index];
+    starts.push_back(sim_.now());
+    for (std::size_t i = 0; i < starts.size(); ++i) {
+      const double seconds = std::chrono::duration<double>(starts.back() - starts[i]).count();
+      expect(static_cast<double>(starts.size() - i) <=
+                 rates_[index]->burst + rates_[index]->per_second * seconds + 1e-3,
+             std::string("group ") + kGroups[index] + " is over its rate");
     }
   }
   void on_completed(std::string_view group, std::string_view id,
@@ -486,6 +509,8 @@ class Schedule final : public TaskLifecycleListener {
   std::array<int, 4> least_limits_{};
   std::array<int, 4> policy_limits_{};
   std::array<int, 4> in_flight_limits_{};
+  std::array<std::optional<RateLimit>, 4> rates_{};
+  std::array<std::vector<TimePoint>, 4> starts_{};
   std::array<bool, 4> paused_{};
   bool all_paused_ = false;
   std::array<int, 4> running_{};

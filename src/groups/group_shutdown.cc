@@ -34,6 +34,7 @@ void GroupEngine::shutdown() {
   }
   stoppable_.request_stop([](const TaskCore&) { return true; });
   resume_everything();  // turns that are held back would never end
+  stop_waiting_for_tokens();
 }
 
 void GroupEngine::reject_chain(Waiter* first) {

@@ -158,8 +158,10 @@ TaskWaits::GivenBack TaskWaits::begin(TaskCore& target, bool target_is_away) {
     lane_given_back_ = gave.given_back;
     if (gave.post_turn) given.lane_to_post = &lane;
   }
-  given.gate = engine_.gate_ != nullptr && !gate_given_back_;
-  gate_given_back_ = gate_given_back_ || given.gate;
+  if (engine_.gate_ != nullptr && !gate_given_back_) {
+    gate_given_back_ = true;
+    given.gate_lane = waiter_.lane();
+  }
   given.keeps_lane = !lane_given_back_;
   count_again();
   return given;
@@ -198,6 +200,10 @@ void TaskWaits::end(detail::Wakeup& wakeup) {
       if (open_ == 0 && !returning_) {
         returning_ = true;
         next = lane_given_back_ ? kComeBack : kEnterGate;
+        if (next == kEnterGate) {  // now it has its lane's permit, later perhaps not
+          gate_lane_ = waiter_.lane();
+          engine.pin_for_gate(*gate_lane_);
+        }
       }
     }
   }
@@ -236,7 +242,7 @@ void TaskWaits::came_back(Lane& lane, std::uint32_t units) {
     const Lane::GivenBack gave =
         engine.change(lane, [&] { return lane.give_back_for(nullptr, units); });
     if (gave.post_turn) engine.scheduler_.post(lane);
-    engine.leave_gate();
+    engine.leave_gate(lane);
     if (!engine.room_line_.empty()) engine.let_all_in();
     return;
   }
@@ -245,6 +251,7 @@ void TaskWaits::came_back(Lane& lane, std::uint32_t units) {
 
 void TaskWaits::go_on() {
   GroupEngine& engine = engine_;
+  Lane* const gate_lane = gate_lane_;
   std::vector<detail::Wakeup*> woken;
   bool lane_too = false;
   {
@@ -257,7 +264,7 @@ void TaskWaits::go_on() {
       engine.waits_.erase(&waiter_);
     }
   }
-  if (woken.empty()) engine.leave_gate();
+  if (woken.empty()) engine.leave_gate(*gate_lane);
   if (lane_too) engine.come_back(ReturningTask::make(waiter_, *this));
   for (detail::Wakeup* wakeup : woken) wakeup->wake();
 }
@@ -278,7 +285,7 @@ std::unique_ptr<detail::TaskWait> GroupEngine::begin_wait(TaskCore& waiter, Task
     given = waits->begin(target, gave_back || target.awaits_room());
   }
   if (given.lane_to_post != nullptr) scheduler_.post(*given.lane_to_post);
-  if (given.gate) leave_gate();
+  if (given.gate_lane != nullptr) leave_gate(*given.gate_lane);
   if (!room_line_.empty()) let_all_in();
   WaitGraph::Ticket ticket;
   if (WaitGraph::instance().begin({&waiter, &target, given.keeps_lane, bounded}, ticket)) {
@@ -296,6 +303,7 @@ void GroupEngine::come_back(TaskCore& returning) {
       change(lane, [&] { return lane.enter_in_front(returning.waiter()); });
   if (entered == Lane::Entered::kNeedsTurn) scheduler_.post(lane);
   give_held_turn(lane);
+  if (has_states_) stop_waiting_for_tokens(lane);
   table_.unpin(lane);
 }
 

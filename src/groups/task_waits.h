@@ -25,7 +25,7 @@ class TaskWaits final : private GlobalGate::Returner {
   // without it, posts the lane and leaves the gate as it is told.
   struct GivenBack {
     Lane* lane_to_post = nullptr;
-    bool gate = false;
+    Lane* gate_lane = nullptr;  // whose global permit it was
     bool keeps_lane = true;
   };
   GivenBack begin(detail::TaskCore& target, bool target_is_away);
@@ -41,6 +41,7 @@ class TaskWaits final : private GlobalGate::Returner {
 
  private:
   void go_on() override;
+  Lane& gate_lane() override { return *gate_lane_; }
   // While it waits and only its lane's permit is held, it is not one of those that could run.
   void count_again();
 
@@ -52,6 +53,7 @@ class TaskWaits final : private GlobalGate::Returner {
   bool lane_given_back_ = false;
   bool gate_given_back_ = false;
   bool returning_ = false;
+  Lane* gate_lane_ = nullptr;  // for which it asks the gate
   bool uncounted_ = false;
   std::vector<detail::Wakeup*> over_;
 };

@@ -74,12 +74,22 @@ struct LaneRank {
   bool plain() const { return cost == 1 && priority == 0; }
 };
 
+// What an owner keeps with a lane, for as long as there is one.
+class LaneExtension {
+ public:
+  virtual ~LaneExtension() = default;
+  // Whether the lane must stay although nobody is inside. Asked under the lock of its shard.
+  virtual bool is_needed() const { return false; }
+};
+
 // Who owns the lanes of a table: it is given each lane's turn by the scheduler.
 class LaneOwner {
  public:
   virtual void run_turn(Lane& lane, Turn& turn) = 0;
   // Asked only in lanes that somebody entered by enter_ranked(); under the lane's locks.
   virtual LaneRank rank_of(const Waiter&) const { return {}; }
+  // For a lane that is being made; under the lock of its shard.
+  virtual std::unique_ptr<LaneExtension> extend(Lane&) { return nullptr; }
 
  protected:
   ~LaneOwner() = default;
@@ -200,6 +210,8 @@ class alignas(64) Lane final : public Runnable {
   // whoever has the turn.
   bool has_global_permit = false;
 
+  LaneExtension* extension() const { return extension_.get(); }
+
  private:
   friend class LaneTable;
 
@@ -301,6 +313,7 @@ class alignas(64) Lane final : public Runnable {
   std::atomic<std::uint32_t> waiting_limit_;  // written under both locks
   std::uint64_t entered_ KEYWAY_GUARDED_BY(intake_) = 0;
   WaiterList inbox_ KEYWAY_GUARDED_BY(intake_);
+  std::unique_ptr<LaneExtension> extension_;  // constant once the lane is made
 
   // Second: those who take. taken_in_ stands before inbox_.
   alignas(64) mutable SpinLock dispatch_;
