@@ -1,5 +1,6 @@
 // Random operations on a group executor, in random order, under virtual time: whatever happens, what
-// must always be true is true. A schedule is its seed: KEYWAY_SEED=n runs that one alone, and says more.
+// must always be true is true. A schedule is its seed: KEYWAY_SEED=n runs that one alone, and says what
+// happens; KEYWAY_SCHEDULES=n runs n of them in each of the four parts.
 #include <algorithm>
 #include <array>
 #include <cstdlib>
@@ -76,8 +77,8 @@ struct Known {
   std::optional<TaskStatus> status;
 };
 
-std::optional<std::uint64_t> seed_from_environment() {
-  const char* text = std::getenv("KEYWAY_SEED");
+std::optional<std::uint64_t> number_from_environment(const char* name) {
+  const char* text = std::getenv(name);
   if (text == nullptr) return std::nullopt;
   return std::strtoull(text, nullptr, 10);
 }
@@ -503,7 +504,7 @@ class Schedule final : public TaskLifecycleListener {
   testing::SimScheduler sim_;
   LossyScheduler scheduler_;
   const std::uint64_t seed_;
-  const bool says_all_ = seed_from_environment().has_value();
+  const bool says_all_ = number_from_environment("KEYWAY_SEED").has_value();
   std::string wrong_;
   std::array<int, 4> limits_{};
   std::array<int, 4> least_limits_{};
@@ -533,13 +534,14 @@ TEST_P(GroupSchedules, KeepWhatMustAlwaysBeTrue) {
 #else
   constexpr std::uint64_t kSchedules = 50'000;
 #endif
-  if (const auto seed = seed_from_environment()) {
+  const std::uint64_t schedules = number_from_environment("KEYWAY_SCHEDULES").value_or(kSchedules);
+  if (const auto seed = number_from_environment("KEYWAY_SEED")) {
     EXPECT_EQ(Schedule(*seed, false).run(), "");
     return;
   }
-  for (std::uint64_t i = 0; i < kSchedules; ++i) {
-    ASSERT_EQ(Schedule(GetParam() * kSchedules + i, false).run(), "")
-        << "replay it with KEYWAY_SEED=" << GetParam() * kSchedules + i;
+  for (std::uint64_t i = 0; i < schedules; ++i) {
+    ASSERT_EQ(Schedule(GetParam() * schedules + i, false).run(), "")
+        << "replay it with KEYWAY_SEED=" << GetParam() * schedules + i;
   }
 }
 INSTANTIATE_TEST_SUITE_P(Part, GroupSchedules, ::testing::Values(0, 1, 2, 3));

@@ -298,12 +298,14 @@ std::unique_ptr<detail::TaskWait> GroupEngine::begin_wait(TaskCore& waiter, Task
 }
 
 void GroupEngine::come_back(TaskCore& returning) {
+  const bool ranked = is_ranked(returning);
   Lane& lane = pin(returning.group_key());
   const Lane::Entered entered =
       change(lane, [&] { return lane.enter_in_front(returning.waiter()); });
   if (entered == Lane::Entered::kNeedsTurn) scheduler_.post(lane);
   give_held_turn(lane);
   if (has_states_) stop_waiting_for_tokens(lane);
+  if (ranked) less_room();
   table_.unpin(lane);
 }
 
