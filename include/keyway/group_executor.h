@@ -229,10 +229,12 @@ class GroupExecutor {
     const bool has_extras = options != TaskOptions{.id = options.id};
     auto& task = detail::TaskNode<std::decay_t<F>>::make(owner(), references, key, options.id,
                                                          std::forward<F>(callable), has_extras);
-    if (has_extras) prepare(task, options);
+    if (has_extras) {
+      prepare(task, options, &detail::kValueType<detail::TaskValue<std::decay_t<F>>>);
+    }
     return task;
   }
-  void prepare(detail::TaskCore& task, const TaskOptions& options) const;
+  void prepare(detail::TaskCore& task, const TaskOptions& options, const void* value_type) const;
   detail::TaskOwner& owner() const;
   bool enqueue(detail::TaskCore& task, std::size_t hash);
   bool try_enqueue(detail::TaskCore& task, std::size_t hash);

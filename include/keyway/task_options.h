@@ -1,5 +1,6 @@
 // What a single task asks for, beyond its group. A task that asks for nothing costs nothing.
 //
+//   executor.submit("page", {.id = url, .conflation = Conflation::kShareResult}, fetch);
 //   executor.submit("db", {.id = "export", .cost = 3, .priority = -1, .start_within = 5s}, write_rows);
 #pragma once
 
@@ -9,6 +10,16 @@
 #include "keyway/scheduler.h"
 
 namespace keyway {
+
+// What becomes of a task whose group has another one with the same id that has not ended yet. Only tasks
+// that were submitted with a Conflation other than kNone see each other.
+enum class Conflation : unsigned char {
+  kNone,
+  kKeepOldest,     // the new one is turned away: it ends kRejected
+  kKeepNewest,     // one that waits ends kCancelled, and the new one takes its place in the queue
+  kCancelRunning,  // the same, and one that runs is asked to stop
+  kShareResult,    // the new one does not run: it ends as the other does, with a copy of its value
+};
 
 struct TaskOptions {
   std::string_view id{};
@@ -23,6 +34,8 @@ struct TaskOptions {
 
   // A task that has not begun when this time is over ends kExpired, and never runs.
   std::optional<Duration> start_within{};
+
+  Conflation conflation = Conflation::kNone;
 
   bool operator==(const TaskOptions&) const = default;
 };

@@ -208,7 +208,17 @@ void GroupEngine::ended_after_suspension(TaskCore& task) noexcept {
 }
 
 void GroupEngine::complete(TaskCore& task, TaskStatus status, TimePoint ended) noexcept {
+  if (is_conflated(task)) [[unlikely]]
+    end_followers(task, status, ended);
+  tell_end(task, status, ended);
+}
+
+void GroupEngine::tell_end(TaskCore& task, TaskStatus status, TimePoint ended) noexcept {
   tell_listener([&](auto& listener) {
+    if (status == TaskStatus::kRejected) {
+      listener.on_rejected(task.group_key(), task.task_id());
+      return;
+    }
     TaskOutcome outcome{
         .status = status, .error = nullptr, .started = task.started(), .ended = ended};
     if (status != TaskStatus::kSuccess) outcome.error = task.operations().error(task);
@@ -223,12 +233,7 @@ void GroupEngine::end_unrun(TaskCore& task, TaskStatus status, std::exception_pt
   task.operations().drop(task, std::move(error));
   const TimePoint now = scheduler_.now();
   task.set_started(now);
-  if (status != TaskStatus::kRejected) {
-    complete(task, status, now);
-    return;
-  }
-  tell_listener([&](auto& listener) { listener.on_rejected(task.group_key(), task.task_id()); });
-  task.publish(status, now);
+  complete(task, status, now);
 }
 
 // ---- from outside
@@ -237,6 +242,7 @@ bool GroupEngine::cancel(TaskCore& task) {
   const Use use(*this);
   const std::string_view key = task.group_key();
   const std::size_t hash = LaneTable::hash(key);
+  if (task.has_extras() && task.extras().follows) return cancel_follower(task);
   if (withdraw(task, key, hash, /*expired=*/false)) {
     end_unrun(task, TaskStatus::kCancelled,
               std::make_exception_ptr(CancelledError("the task was cancelled before it began")));

@@ -23,6 +23,7 @@
 
 #include "base/mutex.h"
 #include "groups/admission.h"
+#include "groups/conflation.h"
 #include "groups/global_gate.h"
 #include "groups/room_line.h"
 #include "groups/stop_registry.h"
@@ -99,6 +100,7 @@ class GroupEngine final : public LaneOwner, public detail::TaskOwner, public Idl
                                                bool bounded) override;
   Runnable* give_back_permit(detail::TaskCore& waiter) override;
   Need need(detail::TaskCore& task) override;
+  const detail::TaskCore* ends_with(const detail::TaskCore& task) override;
   void ended_after_suspension(detail::TaskCore& task) noexcept override;
   Scheduler& scheduler() override { return scheduler_; }
 
@@ -121,10 +123,24 @@ class GroupEngine final : public LaneOwner, public detail::TaskOwner, public Idl
     return task.has_extras() && !rank_of(task.waiter()).plain();
   }
   bool enter_and_post(detail::TaskCore& task, std::size_t hash, Lane* lane);
-  bool enter_expiring(detail::TaskCore& task, std::size_t hash, Lane* lane);
+  bool enter_with_extras(detail::TaskCore& task, std::size_t hash, Lane* lane);
+  void start_expiry(detail::TaskCore& task);
+  void after_entering(detail::TaskCore& task);
   void expire_if_late(detail::TaskCore& task);
   void tell_submitted(const detail::TaskCore& task) const;
   bool end_full(detail::TaskCore& task, IfFull if_full);
+  // Tasks with the same id: see group_conflation.cc.
+  enum class Conflated { kEnters, kIsIn, kEnded };
+  Conflated conflate(detail::TaskCore& task);
+  bool take_place_of(detail::TaskCore& other, detail::TaskCore& task);
+  void withdraw_superseded(detail::TaskCore& task);
+  void end_superseded(detail::TaskCore& task);
+  bool cancel_follower(detail::TaskCore& task);
+  void tell_end(detail::TaskCore& task, TaskStatus status, TimePoint ended) noexcept;
+  void end_followers(detail::TaskCore& task, TaskStatus status, TimePoint ended) noexcept;
+  bool is_conflated(const detail::TaskCore& task) const {
+    return task.has_extras() && task.extras().conflation != Conflation::kNone;
+  }
   void count_refused(const detail::TaskCore& task);
   // Whoever has made room in `lane` says so. REQUIRES: no lock is held.
   void made_room(Lane& lane) {
@@ -221,6 +237,7 @@ class GroupEngine final : public LaneOwner, public detail::TaskOwner, public Idl
   std::unique_ptr<Admission> admission_;  // null: no global queue threshold
   StopRegistry stoppable_;
   RoomLine room_line_;
+  ConflationTable conflation_;
 
   // What was changed while it runs.
   Mutex control_mutex_;

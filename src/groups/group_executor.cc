@@ -26,8 +26,11 @@ GroupExecutor::~GroupExecutor() { engine_->close(); }
 
 detail::TaskOwner& GroupExecutor::owner() const { return *engine_; }
 
-void GroupExecutor::prepare(detail::TaskCore& task, const TaskOptions& options) const {
+void GroupExecutor::prepare(detail::TaskCore& task, const TaskOptions& options,
+                            const void* value_type) const {
   detail::TaskExtras& extras = task.extras();
+  extras.conflation = options.conflation;
+  extras.value_type = value_type;
   extras.cost = static_cast<std::uint32_t>(options.cost);
   extras.priority = options.priority;
   if (!options.start_within) return;

@@ -133,6 +133,10 @@ std::size_t require_key(std::string_view key) {
 }
 
 void require_options(const TaskOptions& options) {
+  if (options.conflation != Conflation::kNone && options.id.empty()) {
+    throw Exception(
+        {ErrorCode::kInvalidArgument, "a task without an id cannot be conflated; give it one"});
+  }
   if (options.cost >= 1) return;
   throw Exception({ErrorCode::kInvalidArgument, "the cost of task \"" + std::string(options.id) +
                                                     "\" is " + std::to_string(options.cost) +

@@ -48,34 +48,56 @@ void give_up_submit(GroupEngine& engine, TaskCore& task) { engine.turn_away(task
 }  // namespace detail
 
 bool GroupEngine::enqueue(TaskCore& task, std::size_t hash, Lane* lane, IfFull if_full) {
-  if (task.has_extras() && task.extras().expires) [[unlikely]] {
+  tell_submitted(task);
+  if (task.has_extras()) [[unlikely]] {
     task.retain();
     const detail::CoreReference hold(&task);
-    return enter_expiring(task, hash, lane) || end_full(task, if_full);
+    if (is_conflated(task)) {
+      const Conflated conflated = conflate(task);
+      if (conflated != Conflated::kEnters) return conflated == Conflated::kIsIn;
+    } else {
+      start_expiry(task);
+    }
+    return enter_with_extras(task, hash, lane) || end_full(task, if_full);
   }
-  tell_submitted(task);
   return enter_and_post(task, hash, lane) || end_full(task, if_full);
 }
 
+// A task that ended at once because of another with its id is in: its handle knows.
 bool GroupEngine::enqueue_if_room(TaskCore& task, std::size_t hash) {
-  if (task.has_extras() && task.extras().expires) return enter_expiring(task, hash, nullptr);
   tell_submitted(task);
-  return enter_and_post(task, hash, nullptr);
+  if (!task.has_extras()) return enter_and_post(task, hash, nullptr);
+  if (is_conflated(task)) {
+    if (conflate(task) != Conflated::kEnters) return true;
+  } else {
+    start_expiry(task);
+  }
+  return enter_with_extras(task, hash, nullptr);
 }
 
 void GroupEngine::tell_submitted(const TaskCore& task) const {
   tell_listener([&](auto& listener) { listener.on_submitted(task.group_key(), task.task_id()); });
 }
 
-// The timer comes first: once the task is in its lane, it may be over at any moment. If the time is over
-// before, the timer finds nothing to end, and it is looked at again afterwards.
+// Comes before the task can be over, which it may be at any moment once it is in its lane. If the time is
+// over before, the timer finds nothing to end, and after_entering() looks again.
+void GroupEngine::start_expiry(TaskCore& task) {
+  if (task.extras().expires) {
+    scheduler_.add_timer(task.extras().expiry, task.extras().expires_at);
+  }
+}
+
 // REQUIRES: the caller has a reference to the task.
-bool GroupEngine::enter_expiring(TaskCore& task, std::size_t hash, Lane* lane) {
-  tell_submitted(task);
-  scheduler_.add_timer(task.extras().expiry, task.extras().expires_at);
+bool GroupEngine::enter_with_extras(TaskCore& task, std::size_t hash, Lane* lane) {
   if (!enter_and_post(task, hash, lane)) return false;
-  expire_if_late(task);
+  after_entering(task);
   return true;
+}
+
+void GroupEngine::after_entering(TaskCore& task) {
+  expire_if_late(task);
+  // A newer one came before it was in.
+  if (task.extras().superseded.load(std::memory_order_relaxed)) withdraw_superseded(task);
 }
 
 void GroupEngine::expire_if_late(TaskCore& task) {

@@ -115,6 +115,7 @@ constexpr detail::TaskOperations ReturningTask::kOperations{
     .collect = nullptr,
     .drop = nullptr,
     .value = nullptr,
+    .copy = nullptr,
     .error = nullptr,
     .destroy = [](TaskCore&, TaskStatus) {},
     .over_aligned = false,
@@ -282,7 +283,8 @@ std::unique_ptr<detail::TaskWait> GroupEngine::begin_wait(TaskCore& waiter, Task
     // A target that gave its permit back stands in the queue too, or will.
     const auto away = waits_.find(&target);
     const bool gave_back = away != waits_.end() && away->second->lane_given_back();
-    given = waits->begin(target, gave_back || target.awaits_room());
+    const bool follows = target.has_extras() && target.extras().follows;
+    given = waits->begin(target, gave_back || follows || target.awaits_room());
   }
   if (given.lane_to_post != nullptr) scheduler_.post(*given.lane_to_post);
   if (given.gate_lane != nullptr) leave_gate(*given.gate_lane);
@@ -320,6 +322,11 @@ Runnable* GroupEngine::give_back_permit(TaskCore& waiter) {
 }
 
 detail::TaskOwner::Need GroupEngine::need(TaskCore& task) {
+  if (task.has_extras() && task.extras().follows) {
+    Need of_leader;
+    conflation_.with_leader(task, [&](TaskCore& leader) { of_leader = need(leader); });
+    return of_leader;
+  }
   bool comes_back = false;
   {
     MutexLock lock(waits_mutex_);

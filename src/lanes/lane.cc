@@ -160,6 +160,17 @@ Lane::Withdrawn Lane::withdraw(Waiter& waiter, bool expired) {
   return {.withdrawn = true, .post_turn = stalled_ && place_turn()};
 }
 
+bool Lane::replace(Waiter& old, Waiter& newcomer) {
+  SpinGuard dispatch(dispatch_);
+  SpinGuard intake(intake_);
+  if (closed_ || !WaiterList::linked(old)) return false;
+  if (owner_.rank_of(old) != owner_.rank_of(newcomer)) return false;
+  WaiterList::replace(old, newcomer);
+  ++rare().withdrawn;
+  ++entered_;
+  return true;
+}
+
 Waiter* Lane::drain(bool (*stays)(Waiter&)) {
   SpinGuard dispatch(dispatch_);
   SpinGuard intake(intake_);

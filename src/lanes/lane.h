@@ -72,6 +72,7 @@ struct LaneRank {
   std::uint32_t cost = 1;  // at least 1
   int priority = 0;        // higher first
   bool plain() const { return cost == 1 && priority == 0; }
+  bool operator==(const LaneRank&) const = default;
 };
 
 // What an owner keeps with a lane, for as long as there is one.
@@ -148,6 +149,10 @@ class alignas(64) Lane final : public Runnable {
     explicit operator bool() const { return withdrawn; }
   };
   Withdrawn withdraw(Waiter& waiter, bool expired = false) KEYWAY_EXCLUDES(intake_, dispatch_);
+
+  // `newcomer` takes the place of `old`, which leaves as if withdrawn; if that still stands in the queue,
+  // and both have the same rank.
+  bool replace(Waiter& old, Waiter& newcomer) KEYWAY_EXCLUDES(intake_, dispatch_);
 
   // All waiters leave, but for those who `stay`. Gives them as a chain by `next`, first in first.
   // Those who have a permit by now are asked to stop: see stop_wanted().

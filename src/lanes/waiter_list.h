@@ -47,6 +47,13 @@ class WaiterList {
     waiter.next->previous = waiter.previous;
     waiter.previous = nullptr;
   }
+  static void replace(Waiter& old, Waiter& newcomer) {
+    newcomer.next = old.next;
+    newcomer.previous = old.previous;
+    old.previous->next = &newcomer;
+    old.next->previous = &newcomer;
+    old.previous = nullptr;
+  }
   // Whether it stands in a list.
   static bool linked(const Waiter& waiter) { return waiter.previous != nullptr; }
 

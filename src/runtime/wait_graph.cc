@@ -80,7 +80,7 @@ bool WaitGraph::may_end(TaskCore& target, Search& search) {
 }
 
 bool WaitGraph::find_out(TaskCore& target, Search& search) {
-  if (!all_waits_may_end(target, search)) return false;
+  if (!all_waits_may_end(target.owner().ends_with(target), search)) return false;
   const detail::TaskOwner::Need need = target.owner().need(target);
   if (need.room == 0) return true;
   // Those who are at work there will end, and leave; those who wait may hold their permits for ever.
@@ -90,15 +90,16 @@ bool WaitGraph::find_out(TaskCore& target, Search& search) {
     if (!edge.holds_permit || !same_lane(*edge.waiter, target)) continue;
     if (std::find(seen.begin(), seen.end(), edge.waiter) != seen.end()) continue;
     seen.push_back(edge.waiter);
-    if (!all_waits_may_end(*edge.waiter, search)) held += edge.waiter->units();
+    if (!all_waits_may_end(edge.waiter, search)) held += edge.waiter->units();
     if (held + need.room > need.limit) return false;
   }
   return true;
 }
 
-bool WaitGraph::all_waits_may_end(const TaskCore& waiter, Search& search) {
+// The pointer is only compared: the task may be gone.
+bool WaitGraph::all_waits_may_end(const TaskCore* waiter, Search& search) {
   for (const Edge& edge : edges_) {
-    if (edge.waiter != &waiter || edge.bounded) continue;
+    if (edge.waiter != waiter || edge.bounded) continue;
     if (!may_end(*edge.target, search)) return false;
   }
   return true;

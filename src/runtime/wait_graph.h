@@ -57,7 +57,7 @@ class WaitGraph {
   void gave_back(const detail::TaskCore& waiter) KEYWAY_REQUIRES(mutex_);
   bool may_end(detail::TaskCore& target, Search& search) KEYWAY_REQUIRES(mutex_);
   bool find_out(detail::TaskCore& target, Search& search) KEYWAY_REQUIRES(mutex_);
-  bool all_waits_may_end(const detail::TaskCore& waiter, Search& search) KEYWAY_REQUIRES(mutex_);
+  bool all_waits_may_end(const detail::TaskCore* waiter, Search& search) KEYWAY_REQUIRES(mutex_);
 
   std::atomic<std::size_t> edge_count_{0};  // written under mutex_
   Mutex mutex_;

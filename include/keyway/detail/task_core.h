@@ -78,6 +78,8 @@ class TaskOwner {
     std::uint64_t limit = 0;  // how much room there is in all
   };
   virtual Need need(TaskCore& task) = 0;
+  // The task with which `task` ends, if it does not run by itself; only to be compared.
+  virtual const TaskCore* ends_with(const TaskCore& task) = 0;
   // A coroutine task that was suspended has ended.
   virtual void ended_after_suspension(TaskCore& task) noexcept = 0;
   virtual Scheduler& scheduler() = 0;
@@ -98,6 +100,9 @@ struct TaskOperations {
   void (*drop)(TaskCore&, std::exception_ptr);
   // Where the value is kept. REQUIRES: it succeeded.
   void* (*value)(TaskCore&);
+  // Drops the callable unrun, and keeps a copy of what another one keeps, which has the same type of value.
+  // False if that cannot be copied.
+  bool (*copy)(TaskCore&, TaskCore& from, TaskStatus);
   // The error that is kept. REQUIRES: it did not succeed.
   std::exception_ptr (*error)(TaskCore&);
   void (*destroy)(TaskCore&, TaskStatus);

@@ -1,9 +1,11 @@
 // What a task has that was submitted with TaskOptions: it lies at the end of the task's block.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 
 #include "keyway/scheduler.h"
+#include "keyway/task_options.h"
 
 namespace keyway::detail {
 
@@ -27,6 +29,11 @@ struct TaskExtras {
   int priority = 0;
   bool expires = false;
   TimePoint expires_at{};
+  Conflation conflation = Conflation::kNone;
+  const void* value_type = nullptr;  // which type of value it has
+
+  bool follows = false;  // it does not run: it ends with another one
+  std::atomic<bool> superseded{false};
 
   std::uint32_t units = 1;  // how many permits it holds; written by whoever gives them to it
   ExpiryTimer expiry;

@@ -79,6 +79,10 @@ class ValueNode : public TaskCore {
   ~ValueNode() = default;
 };
 
+// Its address stands for the type.
+template <class T>
+inline constexpr char kValueType = 0;
+
 struct NoStop {};
 struct NoCoroutine {};
 
@@ -226,6 +230,29 @@ class TaskNode final : public ValueNode<TaskValue<F>> {
   static void drop(TaskCore& core, std::exception_ptr error) {
     of(core).replace_callable(std::move(error));
   }
+  static bool copy(TaskCore& core, TaskCore& from, TaskStatus status) {
+    TaskNode& self = of(core);
+    if (status != TaskStatus::kSuccess) {
+      self.replace_callable(from.operations().error(from));
+      return true;
+    }
+    using Stored = typename Base::KeptType;
+    if constexpr (std::is_copy_constructible_v<Stored>) {
+      try {
+        Stored copied(*static_cast<const Stored*>(from.operations().value(from)));
+        self.drop_callable();
+        new (&self.value_) Stored(std::move(copied));
+        return true;
+      } catch (...) {
+        self.replace_callable(std::current_exception());
+        return false;
+      }
+    } else {
+      self.replace_callable(std::make_exception_ptr(
+          Exception({ErrorCode::kInvalidArgument, "a value that cannot be copied is not shared"})));
+      return false;
+    }
+  }
   static void* value(TaskCore& core) { return &of(core).value_; }
   static std::exception_ptr error(TaskCore& core) { return of(core).error_; }
   static void destroy(TaskCore& core, TaskStatus status) {
@@ -268,6 +295,7 @@ constexpr TaskOperations TaskNode<F>::kOperations{
     .collect = &collect,
     .drop = &drop,
     .value = &value,
+    .copy = &copy,
     .error = &error,
     .destroy = &destroy,
     .over_aligned = alignof(TaskNode) > 16,
