@@ -63,7 +63,8 @@ GroupEngine::GroupEngine(GroupPolicy policy, Scheduler& scheduler, bool shared)
           policy_.global_max_in_flight != kUnlimited &&
           asks_for(policy_,
                    [](const GroupLimits& limits) { return limits.weight || limits.guaranteed; })),
-      table_(*this) {
+      table_(*this),
+      observer_(policy_.observe ? std::make_unique<GroupObserver>() : nullptr) {
   if (const Result<void> valid = policy_.validate(); !valid) throw Exception(valid.error());
   if (policy_.groups.empty() && !policy_.resolver) uniform_limits_ = resolve({});
   scheduler_.add_idle_listener(*this);
@@ -116,6 +117,7 @@ void GroupEngine::run_turn(Lane& lane, Turn& turn) {
     if (!run_task(task, taken.number, started, status)) return;  // suspended: it keeps its permits
     const TimePoint ended = read_clock(turn);
     current = task.lane();  // another one with the same key, if it waited and came back
+    observe_end(task, ended);
     if (adapts && status == TaskStatus::kSuccess) adapt(*current, ended - started, ended);
     taken = leave_lane(task, status, goes_on(left, kTurnTime * weight - (ended - began)), &turn);
     complete(task, status, ended);
@@ -135,12 +137,15 @@ bool GroupEngine::goes_on(int tasks_left, Duration time_left) const {
 bool GroupEngine::run_task(TaskCore& task, std::uint64_t number, TimePoint now,
                            TaskStatus& status) {
   if (task.operations().is_return) return task.operations().run(task, status);
+  if (observer_ != nullptr) [[unlikely]] {
+    observer_->started(task.group_key(), LaneTable::hash(task.group_key()), now - task.started());
+  }
   task.set_started(now);
   stop_expiry(task);
   give_up_place(task);
-  const bool can_stop = task.operations().can_stop;
-  if (can_stop) {
-    stoppable_.add(task);
+  const bool findable = is_findable(task);
+  if (findable) {
+    findable_.add(task);
     const Lane* lane = task.lane();
     if (lane != nullptr && lane->stop_wanted(number)) task.operations().request_stop(task);
   }
@@ -150,7 +155,7 @@ bool GroupEngine::run_task(TaskCore& task, std::uint64_t number, TimePoint now,
     const detail::CurrentTaskScope scope(&task);
     ended = task.operations().run(task, status);
   }
-  if (ended && can_stop) stoppable_.remove(task);
+  if (ended && findable) findable_.remove(task);
   return ended;
 }
 
@@ -193,13 +198,14 @@ void GroupEngine::leave_gate(Lane& lane) {
 
 void GroupEngine::ended_after_suspension(TaskCore& task) noexcept {
   const Use use(*this);  // the thread may be anybody's
-  stoppable_.remove(task);
+  findable_.remove(task);
   const TaskStatus status = task.operations().collect(task);
   if (task.lane() == nullptr) {
     end_of_callers(task, status);
     return;
   }
   const TimePoint ended = scheduler_.now();
+  observe_end(task, ended);
   if (has_states_ && status == TaskStatus::kSuccess && GroupState::of(*task.lane()).adapts) {
     adapt(*task.lane(), ended - task.started(), ended);
   }

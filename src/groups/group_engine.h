@@ -25,8 +25,9 @@
 #include "groups/admission.h"
 #include "groups/conflation.h"
 #include "groups/global_gate.h"
+#include "groups/group_observer.h"
 #include "groups/room_line.h"
-#include "groups/stop_registry.h"
+#include "groups/running_tasks.h"
 #include "groups/task_waits.h"
 #include "keyway/detail/task_core.h"
 #include "keyway/group_executor.h"
@@ -84,6 +85,11 @@ class GroupEngine final : public LaneOwner, public detail::TaskOwner, public Idl
   GroupStats group_stats(std::string_view key);
   std::vector<std::string> active_group_keys();
 
+  Explanation explain(std::string_view key);
+  Explanation explain(detail::TaskCore& task);
+  std::vector<HotGroup> hot_groups(std::size_t count);
+  std::optional<HotGroup> group_times(std::string_view key);
+
   // Told by a TokenTimer.
   void tokens_came(Lane& lane) KEYWAY_EXCLUDES(parked_mutex_);
   std::size_t waiting_for_room() const { return room_line_.size(); }
@@ -113,6 +119,7 @@ class GroupEngine final : public LaneOwner, public detail::TaskOwner, public Idl
   bool waits_for_tokens(Lane& lane, GroupState& state) KEYWAY_EXCLUDES(parked_mutex_);
   void stop_waiting_for_tokens(Lane& lane) KEYWAY_EXCLUDES(parked_mutex_);
   void stop_waiting_for_tokens() KEYWAY_EXCLUDES(parked_mutex_);
+  std::optional<Duration> tokens_come_in(Lane& lane) KEYWAY_EXCLUDES(parked_mutex_);
   void adapt(Lane& lane, Duration took, TimePoint now);
   bool hold_turn(Lane& lane) KEYWAY_EXCLUDES(control_mutex_);
   void give_held_turn(Lane& lane) KEYWAY_EXCLUDES(control_mutex_);
@@ -127,7 +134,18 @@ class GroupEngine final : public LaneOwner, public detail::TaskOwner, public Idl
   void start_expiry(detail::TaskCore& task);
   void after_entering(detail::TaskCore& task);
   void expire_if_late(detail::TaskCore& task);
-  void tell_submitted(const detail::TaskCore& task) const;
+  void tell_submitted(detail::TaskCore& task) const;
+  bool is_findable(const detail::TaskCore& task) const {
+    return task.operations().can_stop || observer_ != nullptr;
+  }
+  void observe_end(const detail::TaskCore& task, TimePoint ended) {
+    if (observer_ == nullptr) [[likely]]
+      return;
+    const std::string_view key = task.group_key();
+    observer_->ended(key, LaneTable::hash(key), ended - task.started());
+  }
+  void explain_lane(Lane& lane, const Waiter* waiter, Explanation& why);
+  void find_holders(Explanation& why);
   bool end_full(detail::TaskCore& task, IfFull if_full);
   // Tasks with the same id: see group_conflation.cc.
   enum class Conflated { kEnters, kIsIn, kEnded };
@@ -235,7 +253,8 @@ class GroupEngine final : public LaneOwner, public detail::TaskOwner, public Idl
   LaneTable table_;
   std::unique_ptr<GlobalGate> gate_;      // null: no global limit
   std::unique_ptr<Admission> admission_;  // null: no global queue threshold
-  StopRegistry stoppable_;
+  RunningTasks findable_;
+  const std::unique_ptr<GroupObserver> observer_;  // null: nobody asked
   RoomLine room_line_;
   ConflationTable conflation_;
 

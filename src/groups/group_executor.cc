@@ -90,6 +90,19 @@ GroupStats GroupExecutor::group_stats(std::string_view group_key) const {
 std::vector<std::string> GroupExecutor::active_group_keys() const {
   return engine_->active_group_keys();
 }
+Explanation GroupExecutor::explain(std::string_view group_key) const {
+  detail::require_key(group_key);
+  return engine_->explain(group_key);
+}
+Explanation GroupExecutor::explain_task(detail::TaskCore& task) const {
+  return engine_->explain(task);
+}
+std::vector<HotGroup> GroupExecutor::hot_groups(std::size_t count) const {
+  return engine_->hot_groups(count);
+}
+std::optional<HotGroup> GroupExecutor::group_times(std::string_view group_key) const {
+  return engine_->group_times(group_key);
+}
 std::size_t GroupExecutor::waiting_for_room() const { return engine_->waiting_for_room(); }
 ThreadPoolStats GroupExecutor::thread_stats() const {
   const auto* pool = dynamic_cast<const ThreadPool*>(own_scheduler_.get());

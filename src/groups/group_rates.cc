@@ -60,6 +60,13 @@ void GroupEngine::stop_waiting_for_tokens() {
   }
 }
 
+// If the lane waits for some: then nobody else looks at its bucket.
+std::optional<Duration> GroupEngine::tokens_come_in(Lane& lane) {
+  MutexLock lock(parked_mutex_);
+  if (!parked_.contains(&lane)) return std::nullopt;
+  return GroupState::of(lane).tokens->next_at() - scheduler_.now();
+}
+
 // REQUIRES: a task of the lane has its permit, still.
 void GroupEngine::adapt(Lane& lane, Duration took, TimePoint now) {
   GroupState& state = GroupState::of(lane);

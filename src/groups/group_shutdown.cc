@@ -19,7 +19,7 @@ void GroupEngine::shutdown_group(std::string_view key) {
   const Use use(*this);
   if (Lane* lane = table_.pin_existing(key, LaneTable::hash(key))) {
     reject_chain(change(*lane, [&] { return lane->drain(stays_when_drained); }));
-    stoppable_.request_stop([&](const TaskCore& task) { return task.group_key() == key; });
+    findable_.request_stop([&](const TaskCore& task) { return task.group_key() == key; });
     made_room(*lane);
     table_.unpin(*lane);
   }
@@ -32,7 +32,7 @@ void GroupEngine::shutdown() {
     reject_chain(change(*lane, [&] { return lane->drain(stays_when_drained); }));
     table_.unpin(*lane);
   }
-  stoppable_.request_stop([](const TaskCore&) { return true; });
+  findable_.request_stop([](const TaskCore&) { return true; });
   resume_everything();  // turns that are held back would never end
   stop_waiting_for_tokens();
 }

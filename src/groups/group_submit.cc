@@ -75,7 +75,9 @@ bool GroupEngine::enqueue_if_room(TaskCore& task, std::size_t hash) {
   return enter_with_extras(task, hash, nullptr);
 }
 
-void GroupEngine::tell_submitted(const TaskCore& task) const {
+void GroupEngine::tell_submitted(TaskCore& task) const {
+  // Until it begins, this is when it was submitted.
+  if (observer_ != nullptr) task.set_started(scheduler_.now());
   tell_listener([&](auto& listener) { listener.on_submitted(task.group_key(), task.task_id()); });
 }
 

@@ -263,6 +263,26 @@ LaneLimits Lane::limits() const {
   return {.running = limit_, .waiting = waiting_limit_.load(std::memory_order_relaxed)};
 }
 
+Lane::View Lane::view(const Waiter* waiter) const {
+  SpinGuard dispatch(dispatch_);
+  SpinGuard intake(intake_);
+  View view{
+      .counts = counts_locked(),
+      .limits = {.running = limit_, .waiting = waiting_limit_.load(std::memory_order_relaxed)},
+      .paused = paused_};
+  const Waiter* first = nullptr;
+  std::uint64_t position = 0;
+  each_in_order([&](const Waiter& other) {
+    if (first == nullptr) first = &other;
+    ++position;
+    if (&other == waiter) view.position = position;
+    return waiter != nullptr && view.position == 0 && position < kFurthest;
+  });
+  const std::uint32_t units = first == nullptr || ranks_ == nullptr ? 1 : units_of(*first);
+  view.full = first != nullptr && std::uint64_t{running_} + units > limit_;
+  return view;
+}
+
 LaneCounts Lane::counts() const {
   SpinGuard dispatch(dispatch_);
   SpinGuard intake(intake_);

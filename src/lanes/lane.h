@@ -201,6 +201,17 @@ class alignas(64) Lane final : public Runnable {
     SpinGuard dispatch(dispatch_);
     return rare_ != nullptr && rare_->returners > 0;
   }
+  // What somebody sees who asks why things stand still.
+  struct View {
+    LaneCounts counts;
+    LaneLimits limits;
+    bool paused = false;
+    bool full = false;           // the next one who waits must wait for one who runs
+    std::uint64_t position = 0;  // of the waiter that was asked for, from 1; 0: not found
+  };
+  // Counts no further than kFurthest.
+  static constexpr std::uint64_t kFurthest = 10'000;
+  View view(const Waiter* waiter) const KEYWAY_EXCLUDES(intake_, dispatch_);
   // How many would run if nothing but this lane's limit held them back.
   std::uint64_t could_run() const KEYWAY_EXCLUDES(intake_, dispatch_);
   // How many permits must be free for `waiter` to be sure of its turn, if it stands in the queue, or
@@ -252,10 +263,11 @@ class alignas(64) Lane final : public Runnable {
   // ---- of a lane with ranks, see lane_ranks.cc
 
   // Of those who wait or run. Who has no priority waits in taken_in_ and inbox_ as ever.
+  using Levels = std::map<int, WaiterList, std::greater<>>;
   struct Ranks {
-    std::map<int, WaiterList, std::greater<>> levels;  // by priority; none is empty
-    std::uint64_t extra_waiting = 0;                   // what those who wait cost above 1 each
-    std::uint64_t extra_running = 0;                   // the same of those who run
+    Levels levels;                    // by priority; none is empty
+    std::uint64_t extra_waiting = 0;  // what those who wait cost above 1 each
+    std::uint64_t extra_running = 0;  // the same of those who run
   };
   void begin_ranks() KEYWAY_REQUIRES(intake_, dispatch_) {
     if (ranks_ == nullptr) ranks_ = std::make_unique<Ranks>();
@@ -341,5 +353,26 @@ class alignas(64) Lane final : public Runnable {
   char short_key_[32];
 };
 static_assert(sizeof(Lane) == 192);
+
+template <class Visit>
+void Lane::each_in_order(Visit visit) const {
+  const auto each = [&](WaiterList::Iterator from, WaiterList::Iterator to) {
+    while (from != to && visit(*from)) ++from;
+    return from == to;
+  };
+  auto no_returner = taken_in_.begin();
+  for (std::uint64_t i = rare_ == nullptr ? 0 : rare_->returners; i > 0; --i) ++no_returner;
+  if (!each(taken_in_.begin(), no_returner)) return;
+  static const Levels kNoLevels;
+  const Levels& levels = ranks_ == nullptr ? kNoLevels : ranks_->levels;
+  auto level = levels.begin();
+  for (; level != levels.end() && level->first > 0; ++level) {
+    if (!each(level->second.begin(), level->second.end())) return;
+  }
+  if (!each(no_returner, taken_in_.end()) || !each(inbox_.begin(), inbox_.end())) return;
+  for (; level != levels.end(); ++level) {
+    if (!each(level->second.begin(), level->second.end())) return;
+  }
+}
 
 }  // namespace keyway

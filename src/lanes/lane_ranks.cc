@@ -81,25 +81,6 @@ void Lane::forget_ranks_if_empty() {
   careful_ = waiting_limit_.load(std::memory_order_relaxed) != kNoLimit;
 }
 
-template <class Visit>
-void Lane::each_in_order(Visit visit) const {
-  const auto each = [&](WaiterList::Iterator from, WaiterList::Iterator to) {
-    while (from != to && visit(*from)) ++from;
-    return from == to;
-  };
-  auto no_returner = taken_in_.begin();
-  for (std::uint64_t i = rare_ == nullptr ? 0 : rare_->returners; i > 0; --i) ++no_returner;
-  if (!each(taken_in_.begin(), no_returner)) return;
-  auto level = ranks_->levels.begin();
-  for (; level != ranks_->levels.end() && level->first > 0; ++level) {
-    if (!each(level->second.begin(), level->second.end())) return;
-  }
-  if (!each(no_returner, taken_in_.end()) || !each(inbox_.begin(), inbox_.end())) return;
-  for (; level != ranks_->levels.end(); ++level) {
-    if (!each(level->second.begin(), level->second.end())) return;
-  }
-}
-
 Lane::Fitting Lane::fitting() const {
   Fitting fitting{.count = 0, .units = running_};
   each_in_order([&](const Waiter& waiter) KEYWAY_REQUIRES(dispatch_) {

@@ -15,6 +15,7 @@
 
 #include <atomic>
 #include <list>
+#include <string>
 #include <vector>
 
 #include "base/mutex.h"
@@ -37,6 +38,15 @@ class WaitGraph {
   // Adds the edge and says true, or finds that it would close a cycle.
   bool begin(const Edge& edge, Ticket& ticket) KEYWAY_EXCLUDES(mutex_);
   void end(Ticket ticket) KEYWAY_EXCLUDES(mutex_);
+
+  // Which task `waiter` waits for, for people; empty if it waits for none.
+  std::string waits_for(const detail::TaskCore& waiter) KEYWAY_EXCLUDES(mutex_) {
+    MutexLock lock(mutex_);
+    for (const Edge& edge : edges_) {
+      if (edge.waiter == &waiter) return detail::name_of(*edge.target);
+    }
+    return {};
+  }
 
   // To be called when fewer may run in a lane than before. Where tasks that wait hold permits which the
   // others would now need for ever, they give them back for the time of the wait.
