@@ -47,19 +47,13 @@ const OptionSpec* option_with_empty_value(const CommandSpec& spec,
   return nullptr;
 }
 
-// What CLI11 could place nowhere: unknown flags, and arguments too many.
-Result<void> refuse_rest(const CommandSpec& spec, const std::vector<std::string>& rest) {
-  for (const std::string& word : rest) {
-    if (word == "--") continue;
-    if (word.size() > 1 && word.front() == '-') return unknown_flag(spec, word);
-    return usage_error(fmt::format("{}: one argument too many: \"{}\"", spec.name, word),
+Result<void> check_arguments(const CommandSpec& spec, const std::vector<std::string>& given) {
+  if (given.size() > spec.arguments.size()) {
+    return usage_error(fmt::format("{}: one argument too many: \"{}\"", spec.name,
+                                   given[spec.arguments.size()]),
                        spec.synopsis());
   }
-  return {};
-}
-
-Result<void> require_arguments(const CommandSpec& spec, std::size_t given) {
-  for (std::size_t at = given; at < spec.arguments.size(); ++at) {
+  for (std::size_t at = given.size(); at < spec.arguments.size(); ++at) {
     if (!spec.arguments[at].required) continue;
     return usage_error(fmt::format("{}: {} is missing", spec.name, spec.arguments[at].name),
                        spec.examples.empty() ? spec.synopsis() : spec.examples.front().command);
@@ -84,9 +78,7 @@ Result<ParsedArguments> parse_arguments(const CommandSpec& spec,
     parsers.push_back(parser->take_last());
   }
   std::vector<std::string> arguments;
-  if (!spec.arguments.empty()) {
-    app.add_option("arguments", arguments)->expected(0, static_cast<int>(spec.arguments.size()));
-  }
+  app.add_option("arguments", arguments);
 
   if (const OptionSpec* const empty = option_with_empty_value(spec, words)) {
     return needs_value(*empty);
@@ -119,10 +111,11 @@ Result<ParsedArguments> parse_arguments(const CommandSpec& spec,
   parsed.help = parsed.options.erase(help_option().name) > 0;
   parsed.arguments = std::move(arguments);
   if (parsed.help) return parsed;
-  if (auto placed = refuse_rest(spec, app.remaining()); !placed) return placed.error();
-  if (auto enough = require_arguments(spec, parsed.arguments.size()); !enough) {
-    return enough.error();
+  // Before the arguments: the value of an unknown flag looks like one.
+  for (const std::string& word : app.remaining()) {
+    if (word != "--") return unknown_flag(spec, word);
   }
+  if (auto checked = check_arguments(spec, parsed.arguments); !checked) return checked.error();
   return parsed;
 }
 

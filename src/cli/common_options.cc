@@ -57,11 +57,11 @@ std::vector<OptionSpec> failure_options() {
        .configurable = true,
        .section = section},
       {.name = "backoff",
-       .value = "FIRST..LONGEST",
+       .value = "MIN..MAX",
        .kind = ValueKind::kText,
        .help = "wait before a retry, doubled each time",
-       .details = "Try n+1 begins after a random part of FIRST times two to the power n-1, or of "
-                  "LONGEST if that is shorter. Meanwhile the job takes no place of its group.",
+       .details = "Try n+1 begins after a random part of MIN times two to the power n-1, or of "
+                  "MAX if that is shorter. Meanwhile the job takes no place of its group.",
        .fallback = "500ms..30s",
        .choices = {"500ms..30s", "1s..5m"},
        .configurable = true,

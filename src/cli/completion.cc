@@ -22,7 +22,7 @@ std::vector<const OptionSpec*> all_options(const CommandSpec& spec) {
 }
 
 // In single quotes, for any of the three shells.
-std::string quoted(std::string_view text) {
+std::string shell_quoted(std::string_view text) {
   std::string safe = "'";
   for (const char letter : text) safe += letter == '\'' ? std::string("'\\''") : std::string(1, letter);
   return safe + "'";
@@ -39,7 +39,7 @@ std::string bash_values(ValueKind kind, const std::vector<std::string>& choices)
   if (kind == ValueKind::kFile) return "compopt -o filenames 2>/dev/null; values=$(compgen -f -- \"$cur\")";
   if (kind == ValueKind::kFolder) return "compopt -o filenames 2>/dev/null; values=$(compgen -d -- \"$cur\")";
   if (choices.empty()) return "values=";
-  return fmt::format("values=$(compgen -W {} -- \"$cur\")", quoted(joined(choices)));
+  return fmt::format("values=$(compgen -W {} -- \"$cur\")", shell_quoted(joined(choices)));
 }
 
 // The words "--jobs|-j" of a case.
@@ -59,7 +59,7 @@ std::string bash_command(const CommandSpec& spec) {
   text += "        *)\n";
   text += fmt::format(
       "          if [[ $cur == -* ]]; then\n            values=$(compgen -W {} -- \"$cur\")\n",
-      quoted(joined(flags)));
+      shell_quoted(joined(flags)));
   if (!spec.arguments.empty()) {
     const ArgumentSpec& argument = spec.arguments.front();
     text += fmt::format("          else\n            {}\n",
@@ -90,12 +90,12 @@ std::string zsh_option(const OptionSpec& option) {
     what += fmt::format(":{}:{}", zsh_safe(option.value), zsh_action(option.kind, option.choices));
   }
   const std::string flag = option.value.empty() ? option.flag() : option.flag() + "=";
-  if (option.letter == 0) return fmt::format("        {} \\\n", quoted(flag + what));
+  if (option.letter == 0) return fmt::format("        {} \\\n", shell_quoted(flag + what));
   const std::string both = fmt::format("(-{} {})", option.letter, option.flag());
   const std::string letter =
       fmt::format("-{}{}", option.letter, option.value.empty() ? "" : "+");
-  return fmt::format("        {} \\\n        {} \\\n", quoted(both + letter + what),
-                     quoted(both + flag + what));
+  return fmt::format("        {} \\\n        {} \\\n", shell_quoted(both + letter + what),
+                     shell_quoted(both + flag + what));
 }
 
 std::string fish_option(const std::string& command, const OptionSpec& option) {
@@ -109,10 +109,10 @@ std::string fish_option(const std::string& command, const OptionSpec& option) {
       line += " -x -a '(__fish_complete_directories)'";
     } else {
       line += " -x";
-      if (!option.choices.empty()) line += fmt::format(" -a {}", quoted(joined(option.choices)));
+      if (!option.choices.empty()) line += fmt::format(" -a {}", shell_quoted(joined(option.choices)));
     }
   }
-  return line + fmt::format(" -d {}\n", quoted(plain(option.help)));
+  return line + fmt::format(" -d {}\n", shell_quoted(plain(option.help)));
 }
 
 }  // namespace
@@ -131,7 +131,7 @@ std::string bash_completion(const Program& program) {
       "  COMPREPLY=()\n"
       "  if (( COMP_CWORD == 1 )); then\n";
   text += fmt::format("    values=$(compgen -W {} -- \"$cur\")\n",
-                      quoted(command_names(program) + " --help --version"));
+                      shell_quoted(command_names(program) + " --help --version"));
   text += "  else\n    case ${COMP_WORDS[1]} in\n";
   for (const Command& command : program.commands()) text += bash_command(command.spec);
   text +=
@@ -153,7 +153,7 @@ std::string zsh_completion(const Program& program) {
       "  local -a commands\n"
       "  commands=(\n";
   for (const Command& command : program.commands()) {
-    text += fmt::format("    {}\n", quoted(command.spec.name + ":" + zsh_safe(command.spec.purpose)));
+    text += fmt::format("    {}\n", shell_quoted(command.spec.name + ":" + zsh_safe(command.spec.purpose)));
   }
   text +=
       "  )\n"
@@ -169,7 +169,7 @@ std::string zsh_completion(const Program& program) {
     for (const OptionSpec* const option : all_options(command.spec)) text += zsh_option(*option);
     for (const ArgumentSpec& argument : command.spec.arguments) {
       text += fmt::format("        {} \\\n",
-                          quoted(fmt::format("{}{}:{}", argument.required ? ":" : "::",
+                          shell_quoted(fmt::format("{}{}:{}", argument.required ? ":" : "::",
                                              zsh_safe(argument.name),
                                              zsh_action(argument.kind, argument.choices))));
     }
@@ -195,7 +195,7 @@ std::string fish_completion(const Program& program) {
   text += "complete -c keyway -n __fish_use_subcommand -l version -d 'show the version'\n";
   for (const Command& command : program.commands()) {
     text += fmt::format("complete -c keyway -n __fish_use_subcommand -a {} -d {}\n",
-                        command.spec.name, quoted(plain(command.spec.purpose)));
+                        command.spec.name, shell_quoted(plain(command.spec.purpose)));
   }
   for (const Command& command : program.commands()) {
     const std::string& name = command.spec.name;
@@ -208,7 +208,7 @@ std::string fish_completion(const Program& program) {
         fmt::format("complete -c keyway -n '__fish_seen_subcommand_from {}'", name);
     if (argument.kind == ValueKind::kFile) text += line + " -F\n";
     if (!argument.choices.empty()) {
-      text += fmt::format("{} -a {}\n", line, quoted(joined(argument.choices)));
+      text += fmt::format("{} -a {}\n", line, shell_quoted(joined(argument.choices)));
     }
   }
   return text;

@@ -13,7 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-bool exists(const fs::path& path) {
+bool is_there(const fs::path& path) {
   std::error_code ignored;
   return fs::exists(path, ignored);
 }
@@ -121,12 +121,11 @@ class Loader {
                node.is_string()) {
       text = node.as_string()->get();
     } else {
-      const bool quoted = wanted_type(option) == "a text";
-      const std::string value =
-          option.kind == ValueKind::kSwitch ? "true" : option.valid_example();
+      std::string value = option.kind == ValueKind::kSwitch ? "true" : option.valid_example();
+      if (wanted_type(option) == "a text") value = fmt::format("\"{}\"", value);
       return usage_error(fmt::format("{}: {} must be {}, not {}", file_.place(node), option.name,
                                      wanted_type(option), toml_type(node)),
-                         fmt::format(quoted ? "{} = \"{}\"" : "{} = {}", option.name, value));
+                         fmt::format("{} = {}", option.name, value));
     }
     const bool is_path = option.kind == ValueKind::kFile || option.kind == ValueKind::kFolder;
     if (is_path && !text.empty()) text = (folder_ / text).lexically_normal().string();
@@ -170,14 +169,14 @@ std::optional<fs::path> find_project_file(const Console& console) {
   const fs::path home = home_folder(console);
   fs::path boundary = start;
   for (fs::path folder = start;; folder = folder.parent_path()) {
-    if (exists(folder / ".git") || (!home.empty() && folder == home)) {
+    if (is_there(folder / ".git") || (!home.empty() && folder == home)) {
       boundary = folder;
       break;
     }
     if (folder == folder.parent_path()) break;
   }
   for (fs::path folder = start;; folder = folder.parent_path()) {
-    if (exists(folder / "keyway.toml")) return folder / "keyway.toml";
+    if (is_there(folder / "keyway.toml")) return folder / "keyway.toml";
     if (folder == boundary) return std::nullopt;
   }
 }
@@ -190,7 +189,7 @@ std::optional<fs::path> find_user_file(const Console& console) {
     base = home / ".config";
   }
   const fs::path file = base / "keyway" / "config.toml";
-  if (!exists(file)) return std::nullopt;
+  if (!is_there(file)) return std::nullopt;
   return file;
 }
 

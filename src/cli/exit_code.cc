@@ -42,6 +42,10 @@ ExitCode exit_code(ErrorCode code) {
       return ExitCode::kTimedOut;
     case ErrorCode::kCancelled:
       return ExitCode::kInterrupted;
+    case ErrorCode::kIo:
+      return ExitCode::kResumable;
+    case ErrorCode::kConflict:
+      return ExitCode::kState;
     case ErrorCode::kShutdown:
     case ErrorCode::kWaitCycle:
     case ErrorCode::kResultTaken:

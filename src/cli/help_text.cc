@@ -68,8 +68,7 @@ std::vector<OptionGroup> grouped_options(const CommandSpec& spec) {
     if (found == groups.end()) found = groups.insert(groups.end(), {title, {}});
     found->options.push_back(&option);
   }
-  if (groups.empty()) groups.push_back({"Options", {}});
-  groups.back().options.push_back(&help_option());
+  groups.push_back({groups.empty() ? "Options" : "Help", {&help_option()}});
   return groups;
 }
 
@@ -109,7 +108,7 @@ std::string help_text(const CommandSpec& spec, int columns, const Style& style) 
 }
 
 std::string overview_text(const Program& program, int columns, const Style& style, bool brief) {
-  std::string text = paragraph(program.purpose(), columns);
+  std::string text = paragraph("keyway: " + program.purpose(), columns);
   if (!brief) {
     text += heading("Examples", style);
     for (const Command& command : program.commands()) {

@@ -33,7 +33,7 @@ void add_option_sections(const CommandSpec& spec, std::vector<PageSection>& page
       PageItem item{term + option->synopsis(), {sentence(full_help(*option))}};
       if (!option->details.empty()) item.paragraphs.push_back(option->details);
       if (option->configurable) {
-        item.paragraphs.push_back(fmt::format("Environment: `{}`.", option->environment_name()));
+        item.paragraphs.back() += fmt::format(" Environment: `{}`.", option->environment_name());
       }
       part.items.push_back(std::move(item));
     }
