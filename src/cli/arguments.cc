@@ -9,7 +9,6 @@
 
 #include "cli/nearest.h"
 
-
 namespace keyway::cli {
 namespace {
 
@@ -49,9 +48,9 @@ const OptionSpec* option_with_empty_value(const CommandSpec& spec,
 
 Result<void> check_arguments(const CommandSpec& spec, const std::vector<std::string>& given) {
   if (given.size() > spec.arguments.size()) {
-    return usage_error(fmt::format("{}: one argument too many: \"{}\"", spec.name,
-                                   given[spec.arguments.size()]),
-                       spec.synopsis());
+    return usage_error(
+        fmt::format("{}: one argument too many: \"{}\"", spec.name, given[spec.arguments.size()]),
+        spec.synopsis());
   }
   for (std::size_t at = given.size(); at < spec.arguments.size(); ++at) {
     if (!spec.arguments[at].required) continue;

@@ -44,17 +44,18 @@ std::vector<OptionSpec> options() {
 }
 
 Topic jobs_topic() {
-  return {"Jobs file",
-          {"One JSON object per line. `cmd` is the command as a list of words, which no shell "
-           "takes apart; `sh` is a line for `/bin/sh -c` instead. One of them is needed; all else "
-           "may be left out. A field that is not known is an error.",
-           "`id` names the job in joblog, summary and report, and must be unique; without it the "
-           "job is called by the number of its line. `group` says which limit it is under. `env` adds "
-           "variables, `cwd` is the folder to run in. `timeout` and `retries` stand for --timeout "
-           "and --retries, for this job."},
-          "{\"id\":\"a1\",\"group\":\"vip\",\"cmd\":[\"convert\",\"a.png\",\"a.jpg\"]}\n"
-          "{\"id\":\"a2\",\"group\":\"db\",\"sh\":\"pg_dump shop | gzip > shop.gz\","
-          "\"timeout\":\"10m\",\"retries\":1}\n"};
+  return {
+      "Jobs file",
+      {"One JSON object per line. `cmd` is the command as a list of words, which no shell "
+       "takes apart; `sh` is a line for `/bin/sh -c` instead. One of them is needed; all else "
+       "may be left out. A field that is not known is an error.",
+       "`id` names the job in joblog, summary and report, and must be unique; without it the "
+       "job is called by the number of its line. `group` says which limit it is under. `env` adds "
+       "variables, `cwd` is the folder to run in. `timeout` and `retries` stand for --timeout "
+       "and --retries, for this job."},
+      "{\"id\":\"a1\",\"group\":\"vip\",\"cmd\":[\"convert\",\"a.png\",\"a.jpg\"]}\n"
+      "{\"id\":\"a2\",\"group\":\"db\",\"sh\":\"pg_dump shop | gzip > shop.gz\","
+      "\"timeout\":\"10m\",\"retries\":1}\n"};
 }
 
 Topic limits_topic() {
@@ -84,17 +85,18 @@ CommandSpec batch_spec() {
            "group's limit, in the order of the file; jobs of different groups run side by side, up "
            "to --jobs in all. A job that fails is tried again after a while; one that fails for "
            "good holds nobody up, unless --halt says so.",
-           "What was done is kept in a folder beside the file. A run that was halted, interrupted or "
+           "What was done is kept in a folder beside the file. A run that was halted, interrupted "
+           "or "
            "killed is resumed by the same command: jobs that succeeded are not run again."},
-      .examples =
-          {{"keyway batch jobs.jsonl", "one job of each group at a time, as many groups as CPUs"},
-           {"keyway batch jobs.jsonl -j 32 --limits limits.toml",
-            "32 at once, and for each group what the file says"},
-           {"keyway batch jobs.jsonl -n", "what would be run, group by group"},
-           {"keyway batch jobs.jsonl --halt soon,fail=10% --report report.html",
-            "stop when a tenth of the jobs have failed; draw what happened"},
-           {"make-jobs | keyway batch - --name nightly --json | jq .failed",
-            "jobs from a pipe; the summary for a machine"}},
+      .examples = {{"keyway batch jobs.jsonl",
+                    "one job of each group at a time, as many groups as CPUs"},
+                   {"keyway batch jobs.jsonl -j 32 --limits limits.toml",
+                    "32 at once, and for each group what the file says"},
+                   {"keyway batch jobs.jsonl -n", "what would be run, group by group"},
+                   {"keyway batch jobs.jsonl --halt soon,fail=10% --report report.html",
+                    "stop when a tenth of the jobs have failed; draw what happened"},
+                   {"make-jobs | keyway batch - --name nightly --json | jq .failed",
+                    "jobs from a pipe; the summary for a machine"}},
       .arguments = {{.name = "JOBS",
                      .kind = ValueKind::kFile,
                      .help = "a file of jobs, one JSON object per line; - is standard input"}},
@@ -107,8 +109,7 @@ CommandSpec batch_spec() {
                 {"JOBS.keyway/lock", "Held while a run uses the folder."},
                 {"keyway.toml, ~/.config/keyway/config.toml", "See Configuration."}},
       .exits = {ExitCode::kOk, ExitCode::kSomeFailed, ExitCode::kUsage, ExitCode::kResumable,
-                ExitCode::kHalted, ExitCode::kState, ExitCode::kInterrupted,
-                ExitCode::kTerminated},
+                ExitCode::kHalted, ExitCode::kState, ExitCode::kInterrupted, ExitCode::kTerminated},
       .see_also = {"keyway-config(1)", "parallel(1)", "xargs(1)"},
       .reads_configuration = true};
 }

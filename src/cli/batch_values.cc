@@ -15,8 +15,7 @@ Error expected(std::string form) { return {ErrorCode::kInvalidArgument, std::mov
 Result<batch::Backoff> parse_backoff(std::string_view text) {
   const std::size_t dots = text.find("..");
   const auto first = parse_duration(text.substr(0, dots));
-  const auto most =
-      dots == std::string_view::npos ? first : parse_duration(text.substr(dots + 2));
+  const auto most = dots == std::string_view::npos ? first : parse_duration(text.substr(dots + 2));
   if (!first || !most) return expected("must be two times, MIN..MAX");
   if (*first > *most) return expected("must begin with the shorter time");
   return batch::Backoff{*first, *most};

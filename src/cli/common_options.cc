@@ -88,9 +88,10 @@ std::vector<OptionSpec> failure_options() {
        .value = "WHEN",
        .kind = ValueKind::kText,
        .help = "stop the run after failures: never, now,fail=N, soon,fail=N or soon,fail=N%",
-       .details = "`soon` starts nothing more and lets what runs finish; `now` ends it. With % it "
-                  "is that part of the jobs that ended. The rest is run by the same command, called "
-                  "again.",
+       .details =
+           "`soon` starts nothing more and lets what runs finish; `now` ends it. With % it "
+           "is that part of the jobs that ended. The rest is run by the same command, called "
+           "again.",
        .fallback = "never",
        .choices = {"never", "now,fail=1", "soon,fail=1", "soon,fail=10%"},
        .example = "soon,fail=3",
@@ -104,8 +105,9 @@ OptionSpec color_option() {
           .value = "WHEN",
           .kind = ValueKind::kChoice,
           .help = "colour what is printed",
-          .details = "`auto` is for terminals, unless `NO_COLOR` is set or `TERM` is dumb; "
-                     "`CLICOLOR_FORCE` makes it colour files and pipes too.",
+          .details =
+              "`auto` is for terminals, unless `NO_COLOR` is set or `TERM` is dumb; "
+              "`CLICOLOR_FORCE` makes it colour files and pipes too.",
           .fallback = "auto",
           .choices = {"auto", "always", "never"},
           .configurable = true,

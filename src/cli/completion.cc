@@ -24,7 +24,8 @@ std::vector<const OptionSpec*> all_options(const CommandSpec& spec) {
 // In single quotes, for any of the three shells.
 std::string shell_quoted(std::string_view text) {
   std::string safe = "'";
-  for (const char letter : text) safe += letter == '\'' ? std::string("'\\''") : std::string(1, letter);
+  for (const char letter : text)
+    safe += letter == '\'' ? std::string("'\\''") : std::string(1, letter);
   return safe + "'";
 }
 
@@ -36,8 +37,10 @@ std::string command_names(const Program& program) {
 
 // What bash's compgen is to offer for a value; empty: nothing.
 std::string bash_values(ValueKind kind, const std::vector<std::string>& choices) {
-  if (kind == ValueKind::kFile) return "compopt -o filenames 2>/dev/null; values=$(compgen -f -- \"$cur\")";
-  if (kind == ValueKind::kFolder) return "compopt -o filenames 2>/dev/null; values=$(compgen -d -- \"$cur\")";
+  if (kind == ValueKind::kFile)
+    return "compopt -o filenames 2>/dev/null; values=$(compgen -f -- \"$cur\")";
+  if (kind == ValueKind::kFolder)
+    return "compopt -o filenames 2>/dev/null; values=$(compgen -d -- \"$cur\")";
   if (choices.empty()) return "values=";
   return fmt::format("values=$(compgen -W {} -- \"$cur\")", shell_quoted(joined(choices)));
 }
@@ -92,15 +95,14 @@ std::string zsh_option(const OptionSpec& option) {
   const std::string flag = option.value.empty() ? option.flag() : option.flag() + "=";
   if (option.letter == 0) return fmt::format("        {} \\\n", shell_quoted(flag + what));
   const std::string both = fmt::format("(-{} {})", option.letter, option.flag());
-  const std::string letter =
-      fmt::format("-{}{}", option.letter, option.value.empty() ? "" : "+");
+  const std::string letter = fmt::format("-{}{}", option.letter, option.value.empty() ? "" : "+");
   return fmt::format("        {} \\\n        {} \\\n", shell_quoted(both + letter + what),
                      shell_quoted(both + flag + what));
 }
 
 std::string fish_option(const std::string& command, const OptionSpec& option) {
-  std::string line =
-      fmt::format("complete -c keyway -n '__fish_seen_subcommand_from {}' -l {}", command, option.name);
+  std::string line = fmt::format("complete -c keyway -n '__fish_seen_subcommand_from {}' -l {}",
+                                 command, option.name);
   if (option.letter != 0) line += fmt::format(" -s {}", option.letter);
   if (!option.value.empty()) {
     if (option.kind == ValueKind::kFile) {
@@ -109,7 +111,8 @@ std::string fish_option(const std::string& command, const OptionSpec& option) {
       line += " -x -a '(__fish_complete_directories)'";
     } else {
       line += " -x";
-      if (!option.choices.empty()) line += fmt::format(" -a {}", shell_quoted(joined(option.choices)));
+      if (!option.choices.empty())
+        line += fmt::format(" -a {}", shell_quoted(joined(option.choices)));
     }
   }
   return line + fmt::format(" -d {}\n", shell_quoted(plain(option.help)));
@@ -153,7 +156,8 @@ std::string zsh_completion(const Program& program) {
       "  local -a commands\n"
       "  commands=(\n";
   for (const Command& command : program.commands()) {
-    text += fmt::format("    {}\n", shell_quoted(command.spec.name + ":" + zsh_safe(command.spec.purpose)));
+    text += fmt::format("    {}\n",
+                        shell_quoted(command.spec.name + ":" + zsh_safe(command.spec.purpose)));
   }
   text +=
       "  )\n"
@@ -169,9 +173,9 @@ std::string zsh_completion(const Program& program) {
     for (const OptionSpec* const option : all_options(command.spec)) text += zsh_option(*option);
     for (const ArgumentSpec& argument : command.spec.arguments) {
       text += fmt::format("        {} \\\n",
-                          shell_quoted(fmt::format("{}{}:{}", argument.required ? ":" : "::",
-                                             zsh_safe(argument.name),
-                                             zsh_action(argument.kind, argument.choices))));
+                          shell_quoted(fmt::format(
+                              "{}{}:{}", argument.required ? ":" : "::", zsh_safe(argument.name),
+                              zsh_action(argument.kind, argument.choices))));
     }
     text += "        && return ;;\n";
   }

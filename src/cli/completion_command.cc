@@ -30,20 +30,20 @@ ExitCode run(const Invocation& call) {
 }  // namespace
 
 Command completion_command() {
-  return {.spec = {.name = "completion",
-                   .purpose = "print a completion script for a shell",
-                   .description = {"An installed Keyway brings these scripts along, and the shell "
-                                   "finds them by itself. This is for the others."},
-                   .examples = {{"source <(keyway completion bash)", "in ~/.bashrc"},
-                                {"source <(keyway completion zsh)", "in ~/.zshrc, after compinit"},
-                                {"keyway completion fish | source",
-                                 "in ~/.config/fish/config.fish"}},
-                   .arguments = {{.name = "SHELL",
-                                  .kind = ValueKind::kChoice,
-                                  .help = "bash, zsh or fish",
-                                  .choices = kShells}},
-                   .exits = {ExitCode::kOk, ExitCode::kUsage}},
-          .run = run};
+  return {
+      .spec = {.name = "completion",
+               .purpose = "print a completion script for a shell",
+               .description = {"An installed Keyway brings these scripts along, and the shell "
+                               "finds them by itself. This is for the others."},
+               .examples = {{"source <(keyway completion bash)", "in ~/.bashrc"},
+                            {"source <(keyway completion zsh)", "in ~/.zshrc, after compinit"},
+                            {"keyway completion fish | source", "in ~/.config/fish/config.fish"}},
+               .arguments = {{.name = "SHELL",
+                              .kind = ValueKind::kChoice,
+                              .help = "bash, zsh or fish",
+                              .choices = kShells}},
+               .exits = {ExitCode::kOk, ExitCode::kUsage}},
+      .run = run};
 }
 
 }  // namespace keyway::cli

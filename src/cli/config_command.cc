@@ -61,9 +61,9 @@ std::string name_of(const std::optional<std::filesystem::path>& file) {
 ExitCode run(const Invocation& call) {
   const bool json = call.settings.is_on("json");
   JsonObject object;
-  std::string text = fmt::format("project file  {}\nuser file     {}\n",
-                                 name_of(find_project_file(call.console)),
-                                 name_of(find_user_file(call.console)));
+  std::string text =
+      fmt::format("project file  {}\nuser file     {}\n", name_of(find_project_file(call.console)),
+                  name_of(find_user_file(call.console)));
   const std::string wanted = call.arguments.empty() ? "" : call.arguments.front();
   if (!wanted.empty() && call.program.find(wanted) == nullptr) {
     print_error(call.console, call.program.unknown_command(wanted));

@@ -206,7 +206,8 @@ Result<Settings> load_settings(const CommandSpec& spec, std::span<const Command>
                                const Console& console) {
   Settings settings(spec.options);
   for (const OptionSpec& option : spec.options) {
-    if (!option.fallback.empty()) settings.set(option.name, {option.fallback, Source::kBuiltIn, {}});
+    if (!option.fallback.empty())
+      settings.set(option.name, {option.fallback, Source::kBuiltIn, {}});
   }
   if (!spec.reads_configuration) return settings;
   const std::optional<fs::path> user = find_user_file(console);

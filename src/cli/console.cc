@@ -44,6 +44,7 @@ void print_lines(const Console& console, std::string head, std::string_view mess
     text += '\n';
     if (end == std::string_view::npos) break;
     message.remove_prefix(end + 1);
+    message.remove_prefix(std::min(message.find_first_not_of(' '), message.size()));
     text += "  ";
   }
   console.err(text);

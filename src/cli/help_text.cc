@@ -10,7 +10,7 @@
 namespace keyway::cli {
 namespace {
 
-constexpr int kLeft = 2;         // the indent of everything below a heading
+constexpr int kLeft = 2;          // the indent of everything below a heading
 constexpr int kLongestFlag = 26;  // longer ones have their help in the next line
 
 std::string spaces(int count) { return std::string(static_cast<std::size_t>(count), ' '); }

@@ -9,7 +9,7 @@
 
 namespace keyway::cli {
 
-std::string grouped(std::uint64_t number);                             // 10000 -> "10,000"
+std::string grouped(std::uint64_t number);                            // 10000 -> "10,000"
 std::string counted(std::uint64_t number, std::string_view singular,  // 1 -> "1 job", 2 -> "2 jobs"
                     std::string_view plural = {});
 

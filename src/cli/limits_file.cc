@@ -88,10 +88,9 @@ class Reader {
     }
     const std::int64_t number = node.as_integer()->get();
     if (number < 1 || number > std::numeric_limits<int>::max()) {
-      return usage_error(
-          fmt::format("{}: {} = {}: must be 1 or more{}", file_.place(node), bare, number,
-                      number < 1 ? "" : ", and at most 2,147,483,647"),
-          next);
+      return usage_error(fmt::format("{}: {} = {}: must be 1 or more{}", file_.place(node), bare,
+                                     number, number < 1 ? "" : ", and at most 2,147,483,647"),
+                         next);
     }
     return static_cast<int>(number);
   }
@@ -105,9 +104,9 @@ class Reader {
   }
 
   static bool is_bare(const std::string& name) {
-    return !name.empty() && name.find_first_not_of("abcdefghijklmnopqrstuvwxyz"
-                                                   "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") ==
-                                std::string::npos;
+    return !name.empty() && name.find_first_not_of(
+                                "abcdefghijklmnopqrstuvwxyz"
+                                "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") == std::string::npos;
   }
 
   const TomlFile& file_;

@@ -12,8 +12,9 @@ namespace keyway::cli {
 namespace {
 
 std::string upper(std::string text) {
-  std::ranges::transform(text, text.begin(),
-                         [](unsigned char letter) { return static_cast<char>(std::toupper(letter)); });
+  std::ranges::transform(text, text.begin(), [](unsigned char letter) {
+    return static_cast<char>(std::toupper(letter));
+  });
   return text;
 }
 
@@ -125,9 +126,9 @@ std::string overview_man_page(const Program& program) {
 }
 
 std::string markdown_page(const CommandSpec& spec) {
-  std::string text = fmt::format("# keyway {}\n\n{}.\n\n```\n{}\n```\n", spec.name,
-                                 upper(spec.purpose.substr(0, 1)) + spec.purpose.substr(1),
-                                 spec.synopsis());
+  std::string text =
+      fmt::format("# keyway {}\n\n{}.\n\n```\n{}\n```\n", spec.name,
+                  upper(spec.purpose.substr(0, 1)) + spec.purpose.substr(1), spec.synopsis());
   for (const PageSection& section : page_sections(spec)) {
     text += fmt::format("\n{} {}\n", section.is_sub ? "###" : "##", section.title);
     for (const PageItem& item : section.items) {

@@ -20,10 +20,10 @@ PageSection section(std::string title) { return {std::move(title), false, {}, {}
 void add_option_sections(const CommandSpec& spec, std::vector<PageSection>& page) {
   PageSection options = section("Options");
   if (spec.reads_configuration) {
-    options.items.push_back(
-        {{},
-         {"Where an option names an environment variable below, it can also be set there, and under "
-          "its own name in a configuration file: see Configuration."}});
+    options.items.push_back({{},
+                             {"Where an option names an environment variable below, it can also be "
+                              "set there, and under "
+                              "its own name in a configuration file: see Configuration."}});
   }
   page.push_back(std::move(options));
   for (const OptionGroup& group : grouped_options(spec)) {

@@ -41,10 +41,10 @@ Part outcomes(const batch::Progress& progress, const Style& style) {
   const std::string ok = fmt::format("ok {}", grouped(progress.ok));
   const std::string retry = fmt::format("retry {}", grouped(progress.retries));
   const std::string failed = fmt::format("failed {}", grouped(progress.failed));
-  return {fmt::format("{} {} {}", ok, retry, failed), 1,
-          fmt::format("{} {} {}", style.green(ok),
-                      progress.retries == 0 ? retry : style.yellow(retry),
-                      progress.failed == 0 ? failed : style.red(failed))};
+  return {
+      fmt::format("{} {} {}", ok, retry, failed), 1,
+      fmt::format("{} {} {}", style.green(ok), progress.retries == 0 ? retry : style.yellow(retry),
+                  progress.failed == 0 ? failed : style.red(failed))};
 }
 
 int width_of(const std::vector<Part>& parts) {

@@ -39,8 +39,8 @@ class Settings {
   const Setting* find(std::string_view option) const;
   Source source(std::string_view option) const;  // kBuiltIn if it is not set
 
-  bool is_on(std::string_view option) const;           // of a switch
-  std::string text(std::string_view option) const;     // empty if it is not set
+  bool is_on(std::string_view option) const;        // of a switch
+  std::string text(std::string_view option) const;  // empty if it is not set
   Result<int> number(std::string_view option, int least, int most) const;
   Result<std::chrono::milliseconds> duration(std::string_view option) const;
   Result<std::string> choice(std::string_view option) const;

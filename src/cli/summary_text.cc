@@ -108,9 +108,9 @@ std::string how_it_failed(const FailedJob& job) {
 
 std::string summary_text(const batch::Summary& summary, std::span<const FailedJob> failed,
                          const Style& style) {
-  std::string text = fmt::format("{} {}: {}, {}", opening(summary, style),
-                                 human_duration(summary.elapsed), counted(summary.jobs, "job"),
-                                 counted(summary.groups, "group"));
+  std::string text =
+      fmt::format("{} {}: {}, {}", opening(summary, style), human_duration(summary.elapsed),
+                  counted(summary.jobs, "job"), counted(summary.groups, "group"));
   if (summary.jobs > 0) text += ", " + human_rate(per_second(summary));
   text += "\n" + outcomes(summary, style);
   if (summary.jobs > 0) text += times(summary);
