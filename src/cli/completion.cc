@@ -140,8 +140,7 @@ std::string bash_completion(const Program& program) {
   text +=
       "    esac\n"
       "  fi\n"
-      "  local IFS=$'\\n'\n"
-      "  COMPREPLY=($values)\n"
+      "  [[ -z $values ]] || mapfile -t COMPREPLY <<<\"$values\"\n"
       "}\n"
       "complete -F _keyway keyway\n";
   return text;

@@ -131,14 +131,16 @@ std::string markdown_page(const CommandSpec& spec) {
                   upper(spec.purpose.substr(0, 1)) + spec.purpose.substr(1), spec.synopsis());
   for (const PageSection& section : page_sections(spec)) {
     text += fmt::format("\n{} {}\n", section.is_sub ? "###" : "##", section.title);
+    bool in_list = false;
     for (const PageItem& item : section.items) {
-      if (!item.term.empty()) text += fmt::format("\n{}\n", code(item.term));
-      const std::string mark = item.term.empty() ? "\n" : ": ";
-      bool first = true;
-      for (const std::string& paragraph : item.paragraphs) {
-        text += (first ? mark : item.term.empty() ? "\n" : "  ") + paragraph + "\n";
-        first = false;
+      const bool is_term = !item.term.empty();
+      if (!is_term || !in_list) text += "\n";
+      in_list = is_term;
+      if (is_term) text += fmt::format("- {}: ", code(item.term));
+      for (std::size_t at = 0; at < item.paragraphs.size(); ++at) {
+        text += (at == 0 ? "" : " ") + item.paragraphs[at];
       }
+      text += "\n";
     }
     if (!section.sample.empty()) text += fmt::format("\n```\n{}```\n", section.sample);
   }
