@@ -190,7 +190,6 @@ std::string zsh_completion(const Program& program) {
 }
 
 std::string fish_completion(const Program& program) {
-  const std::string names = command_names(program);
   std::string text =
       "# fish completion for keyway: keyway completion fish | source\n"
       "complete -c keyway -f\n";

@@ -188,7 +188,7 @@ std::optional<fs::path> find_user_file(const Console& console) {
     if (home.empty()) return std::nullopt;
     base = home / ".config";
   }
-  const fs::path file = base / "keyway" / "config.toml";
+  fs::path file = base / "keyway" / "config.toml";
   if (!is_there(file)) return std::nullopt;
   return file;
 }

@@ -37,6 +37,7 @@ const Command* Program::find(std::string_view name) const {
 
 Error Program::unknown_command(const std::string& name) const {
   std::vector<std::string> names;
+  names.reserve(commands_.size());
   for (const Command& command : commands_) names.push_back(command.spec.name);
   const auto near = nearest(name, names);
   return usage_error(fmt::format("unknown command \"{}\"", name),
