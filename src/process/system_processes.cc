@@ -1,5 +1,6 @@
 #include "process/system_processes.h"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <csignal>
@@ -15,12 +16,6 @@
 namespace keyway {
 
 namespace {
-
-std::vector<std::string> own_environment() {
-  std::vector<std::string> own;
-  for (char** entry = environ; *entry != nullptr; ++entry) own.emplace_back(*entry);
-  return own;
-}
 
 std::string_view name_of(std::string_view entry) { return entry.substr(0, entry.find('=')); }
 
@@ -82,6 +77,14 @@ class SystemProcesses::SystemProcess final : public Process, private Runnable, p
   ProcessExit exit_;
 };
 
+std::vector<SystemProcesses::Variable> SystemProcesses::own_environment() {
+  std::vector<Variable> own;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    own.push_back({*entry, name_of(*entry).size()});
+  }
+  return own;
+}
+
 SystemProcesses::SystemProcesses(EventLoop& loop, std::size_t most)
     : loop_(loop), null_(open_null()), guardian_(most), environment_(own_environment()) {}
 
@@ -96,13 +99,15 @@ std::unique_ptr<Process> SystemProcesses::start(const Command& command, ProcessE
 std::vector<const char*> SystemProcesses::environment_for(const Command& command) const {
   std::vector<const char*> entries;
   entries.reserve(command.environment.size() + environment_.size());
-  for (const std::string& entry : command.environment) entries.push_back(entry.c_str());
-  for (const std::string& entry : environment_) {
-    bool replaced = false;
-    for (const std::string& other : command.environment) {
-      replaced = replaced || name_of(other) == name_of(entry);
-    }
-    if (!replaced) entries.push_back(entry.c_str());
+  std::vector<std::string_view> names;
+  names.reserve(command.environment.size());
+  for (const std::string& entry : command.environment) {
+    entries.push_back(entry.c_str());
+    names.push_back(name_of(entry));
+  }
+  for (const Variable& own : environment_) {
+    const bool replaced = std::find(names.begin(), names.end(), own.name()) != names.end();
+    if (!replaced) entries.push_back(own.entry.c_str());
   }
   return entries;
 }

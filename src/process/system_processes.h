@@ -13,6 +13,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/file_descriptor.h"
@@ -34,12 +35,19 @@ class SystemProcesses final : public Processes {
   class SystemProcess;
   static constexpr std::size_t kReadBytes = 64 * 1024;
 
+  struct Variable {
+    std::string_view name() const { return std::string_view(entry).substr(0, name_length); }
+    std::string entry;  // "NAME=value"
+    std::size_t name_length;
+  };
+
+  static std::vector<Variable> own_environment();
   std::vector<const char*> environment_for(const Command& command) const;
 
   EventLoop& loop_;
   FileDescriptor null_;
   Guardian guardian_;
-  const std::vector<std::string> environment_;
+  const std::vector<Variable> environment_;
   // Every read goes here first: what a process writes is handed on at once.
   std::unique_ptr<char[]> read_buffer_ = std::make_unique<char[]>(kReadBytes);
 };
