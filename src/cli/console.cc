@@ -114,6 +114,10 @@ void print_error(const Console& console, const Error& error, ColorMode color) {
   print_lines(console, style.red("keyway:") + " ", error.message);
 }
 
+void print_note(const Console& console, std::string_view text) {
+  print_lines(console, "keyway: ", text);
+}
+
 void print_warning(const Console& console, const std::string& message, ColorMode color) {
   const Style style{wants_color(console, color, console.err_is_terminal)};
   print_lines(console, style.yellow("keyway: warning:") + " ", message);

@@ -60,6 +60,8 @@ Error usage_error(std::string what, std::string_view next_step);
 
 // "keyway: what: where" and, indented, "try: next step".
 void print_error(const Console& console, const Error& error, ColorMode color = ColorMode::kAuto);
+// "keyway: text": neither an error nor a warning.
+void print_note(const Console& console, std::string_view text);
 void print_warning(const Console& console, const std::string& message,
                    ColorMode color = ColorMode::kAuto);
 

@@ -65,6 +65,8 @@ ExitCode exit_code(const batch::Summary& summary) {
     case batch::Ending::kTerminated:
       return ExitCode::kTerminated;
     case batch::Ending::kStoreFailed:
+    case batch::Ending::kInputFailed:
+    case batch::Ending::kOutputClosed:
       return ExitCode::kResumable;
   }
   return ExitCode::kOwnFailure;

@@ -11,13 +11,15 @@ int code_of(batch::Ending ending, std::uint64_t failed) {
   batch::Summary summary;
   summary.ending = ending;
   summary.failed = failed;
-  return static_cast<int>(exit_code(summary));
+  return static_cast<int>(cli::exit_code(summary));
 }
 
 TEST(ExitCode, OfARunSaysHowItEnded) {
   EXPECT_EQ(code_of(batch::Ending::kFinished, 0), 0);
   EXPECT_EQ(code_of(batch::Ending::kFinished, 3), 1);
   EXPECT_EQ(code_of(batch::Ending::kStoreFailed, 0), 3);
+  EXPECT_EQ(code_of(batch::Ending::kInputFailed, 0), 3);
+  EXPECT_EQ(code_of(batch::Ending::kOutputClosed, 0), 3);
   EXPECT_EQ(code_of(batch::Ending::kHalted, 3), 4);
   EXPECT_EQ(code_of(batch::Ending::kInterrupted, 0), 130);
   EXPECT_EQ(code_of(batch::Ending::kTerminated, 3), 143);

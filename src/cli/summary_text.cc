@@ -25,7 +25,9 @@ std::string opening(const batch::Summary& summary, const Style& style) {
     case batch::Ending::kTerminated:
       return style.yellow("terminated") + " after";
     case batch::Ending::kStoreFailed:
-      return style.red("stopped, the joblog could not be written,") + " after";
+    case batch::Ending::kInputFailed:
+    case batch::Ending::kOutputClosed:
+      return style.red("stopped") + " after";
   }
   return "ended after";
 }
@@ -42,6 +44,10 @@ const char* ending_name(batch::Ending ending) {
       return "terminated";
     case batch::Ending::kStoreFailed:
       return "store_failed";
+    case batch::Ending::kInputFailed:
+      return "input_failed";
+    case batch::Ending::kOutputClosed:
+      return "output_closed";
   }
   return "finished";
 }
@@ -100,6 +106,7 @@ JsonObject in_millis(const batch::Quantiles& quantiles) {
 }  // namespace
 
 std::string how_it_failed(const FailedJob& job) {
+  if (job.refused) return "queue full";
   if (job.timed_out) return "timed out";
   if (job.signal == 0) return fmt::format("exit {}", job.exit);
   const char* const name = ::sigabbrev_np(job.signal);
@@ -133,7 +140,7 @@ std::string summary_text(const batch::Summary& summary, std::span<const FailedJo
 std::string summary_json(const batch::Summary& summary, std::span<const FailedJob> failed) {
   JsonObject object;
   object.add("ending", ending_name(summary.ending))
-      .add("exit_code", static_cast<int>(exit_code(summary)))
+      .add("exit_code", static_cast<int>(cli::exit_code(summary)))
       .add("jobs", summary.jobs)
       .add("groups", summary.groups)
       .add("ok", summary.ok)

@@ -15,9 +15,10 @@ struct FailedJob {
   int exit = 0;
   int signal = 0;
   bool timed_out = false;
+  bool refused = false;  // its group's queue was full
 };
 
-// "exit 3", "SIGKILL", "timed out".
+// "exit 3", "SIGKILL", "timed out", "queue full".
 std::string how_it_failed(const FailedJob& job);
 
 // Several lines. `failed`: the first few of those that failed.
