@@ -53,8 +53,8 @@ ExitCode Program::run(const std::vector<std::string>& words, Console& console) c
     return ExitCode::kOwnFailure;
   }
   if (const std::string failure = console.out_failure(); !failure.empty()) {
-    print_error(console,
-                {ErrorCode::kShutdown, with_next_step("standard output: " + failure, "df -h")});
+    print_error(console, {ErrorCode::kShutdown, with_next_step("standard output: " + failure,
+                                                               "a place that can be written to")});
     if (code == ExitCode::kOk) return ExitCode::kResumable;
   }
   return code;

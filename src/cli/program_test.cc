@@ -77,7 +77,9 @@ TEST(Program, AFullDiskIsNotASuccess) {
   FakeConsole fake;
   fake.console.out_failure = [] { return std::string("No space left on device"); };
   EXPECT_EQ(static_cast<int>(keyway_program().run({"--version"}, fake.console)), 3);
-  EXPECT_EQ(fake.err, "keyway: standard output: No space left on device\n  try: df -h\n");
+  EXPECT_EQ(
+      fake.err,
+      "keyway: standard output: No space left on device\n  try: a place that can be written to\n");
 }
 
 }  // namespace

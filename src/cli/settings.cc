@@ -128,7 +128,7 @@ const OptionSpec& Settings::spec(std::string_view option) const {
 std::string describe_source(const OptionSpec& option, const Setting& setting) {
   switch (setting.source) {
     case Source::kFlag:
-      return option.flag();
+      return "flag";
     case Source::kEnvironment:
       return option.environment_name();
     case Source::kProjectFile:

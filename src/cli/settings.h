@@ -56,7 +56,7 @@ class Settings {
   std::map<std::string, Setting, std::less<>> values_;
 };
 
-// How a source is called in `keyway config`: "--jobs", "KEYWAY_JOBS", "keyway.toml:3:8", "built-in".
+// How a source is called in `keyway config`: "flag", "KEYWAY_JOBS", "keyway.toml:3:8", "built-in".
 std::string describe_source(const OptionSpec& option, const Setting& setting);
 
 }  // namespace keyway::cli

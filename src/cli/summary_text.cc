@@ -52,6 +52,11 @@ const char* ending_name(batch::Ending ending) {
   return "finished";
 }
 
+// Known to the millisecond only.
+std::string elapsed_text(std::chrono::milliseconds elapsed) {
+  return elapsed.count() == 0 ? "less than 1 ms" : human_duration(elapsed);
+}
+
 double per_second(const batch::Summary& summary) {
   if (summary.elapsed.count() <= 0) return 0;
   return static_cast<double>(summary.jobs) * 1000.0 / static_cast<double>(summary.elapsed.count());
@@ -116,7 +121,7 @@ std::string how_it_failed(const FailedJob& job) {
 std::string summary_text(const batch::Summary& summary, std::span<const FailedJob> failed,
                          const Style& style) {
   std::string text =
-      fmt::format("{} {}: {}, {}", opening(summary, style), human_duration(summary.elapsed),
+      fmt::format("{} {}: {}, {}", opening(summary, style), elapsed_text(summary.elapsed),
                   counted(summary.jobs, "job"), counted(summary.groups, "group"));
   if (summary.jobs > 0) text += ", " + human_rate(per_second(summary));
   text += "\n" + outcomes(summary, style);
@@ -133,7 +138,9 @@ std::string summary_text(const batch::Summary& summary, std::span<const FailedJo
   if (!summary.report_file.empty()) {
     text += fmt::format("  report: {}\n", printable(summary.report_file));
   }
-  if (summary.not_run > 0) text += "  the same command again runs what is left\n";
+  if (summary.not_run > 0 && !summary.joblog_file.empty()) {
+    text += "  the same command again runs what is left\n";
+  }
   return text;
 }
 

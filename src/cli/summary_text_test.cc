@@ -58,11 +58,19 @@ TEST(SummaryText, ARunThatFoundAllDoneHasNoTimes) {
 
 TEST(SummaryText, ARunThatWasStoppedSaysHowToGoOn) {
   const auto text = summary_text(
-      {.ending = batch::Ending::kInterrupted, .not_run = 7, .elapsed = 1s}, {}, Style{});
+      {.ending = batch::Ending::kInterrupted, .not_run = 7, .elapsed = 1s, .joblog_file = "x"}, {},
+      Style{});
   EXPECT_TRUE(text.starts_with("interrupted after 1.0 s: "));
   EXPECT_NE(text.find("  not run 7  "), std::string::npos);
   EXPECT_TRUE(text.ends_with("  the same command again runs what is left\n"));
   EXPECT_TRUE(summary_text({.ending = batch::Ending::kHalted}, {}, Style{}).starts_with("halted"));
+}
+
+TEST(SummaryText, ARunThatKeptNothingCannotGoOn) {
+  const auto text =
+      summary_text({.ending = batch::Ending::kInterrupted, .not_run = 7}, {}, Style{});
+  EXPECT_TRUE(text.starts_with("interrupted after less than 1 ms: ")) << text;
+  EXPECT_EQ(text.find("again"), std::string::npos);
 }
 
 TEST(SummaryText, AtMostFiveFailuresAreNamed) {
