@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "batch/batch.h"
+#include "batch/job_reader.h"
 #include "cli/batch_flags.h"
 #include "cli/batch_plan.h"
 #include "cli/batch_spec.h"
@@ -11,6 +12,7 @@
 #include "cli/human_text.h"
 #include "cli/progress_view.h"
 #include "cli/summary_text.h"
+#include "report/run_recorder.h"
 
 namespace keyway::cli {
 namespace {
@@ -32,7 +34,12 @@ class Session {
       : call_(call),
         flags_(flags),
         style_{wants_color(call.console, call.color, call.console.err_is_terminal)},
-        view_(flags.progress, call.console, style_) {}
+        view_(flags.progress, call.console, style_) {
+    if (!flags.options.report_file.empty()) {
+      recorder_.emplace(
+          ReportTexts{.title = flags.options.jobs_file == "-" ? "jobs" : flags.options.jobs_file});
+    }
+  }
 
   ExitCode run() {
     if (flags_.verbose) say_settings();
@@ -42,15 +49,17 @@ class Session {
         print_warning(call_.console, warning, call_.color);
       }
     }
-    const Result<batch::Summary> summary = batch::run_batch(flags_.options, watch());
+    Result<batch::Summary> summary = batch::run_batch(flags_.options, watch());
     view_.finish(last_);
     if (!summary) {
       print_error(call_.console, summary.error(), call_.color);
       return cli::exit_code(summary.error().code);
     }
     if (summary->failure) print_error(call_.console, *summary->failure, call_.color);
+    const bool reported = write_report(*summary);
     say_summary(*summary);
-    return cli::exit_code(*summary);
+    const ExitCode code = cli::exit_code(*summary);
+    return code == ExitCode::kOk && !reported ? ExitCode::kResumable : code;
   }
 
  private:
@@ -72,6 +81,7 @@ class Session {
   }
 
   void attempt_ended(const Attempt& attempt) {
+    if (recorder_) recorder_->add(attempt);
     const bool failed =
         attempt.outcome == AttemptOutcome::kFailed || attempt.outcome == AttemptOutcome::kTimedOut;
     const bool repeated = attempt.outcome == AttemptOutcome::kRetry;
@@ -80,6 +90,25 @@ class Session {
     say(fmt::format("{}: try {}: {}{}", attempt.id, attempt.attempt,
                     how_it_failed(failed_job(attempt)),
                     repeated ? ", will be tried again" : ", failed"));
+  }
+
+  // False if it was asked for and could not be written.
+  bool write_report(batch::Summary& summary) {
+    const batch::Options& options = flags_.options;
+    if (!recorder_) return true;
+    const Result<void> written = recorder_->write_html(
+        options.report_file,
+        {.places = options.jobs,
+         .limit_of = [&](std::string_view group) { return batch::limit_of(options.limits, group); },
+         .groups = summary.groups,
+         .not_run = summary.not_run,
+         .resumed_past = summary.resumed_past});
+    if (written) {
+      summary.report_file = options.report_file;
+    } else {
+      print_error(call_.console, written.error(), call_.color);
+    }
+    return written.ok();
   }
 
   void say_settings() {
@@ -110,6 +139,7 @@ class Session {
   ProgressView view_;
   batch::Progress last_;
   std::vector<FailedJob> failed_;
+  std::optional<RunRecorder> recorder_;  // if a report is wanted
 };
 
 ExitCode dry_run(const Invocation& call, const BatchFlags& flags) {

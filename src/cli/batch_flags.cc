@@ -2,6 +2,8 @@
 
 #include <filesystem>
 
+#include <unistd.h>
+
 #include <fmt/format.h>
 
 #include "cli/batch_values.h"
@@ -72,6 +74,13 @@ Result<void> check_together(const Invocation& call, const BatchFlags& flags) {
     return usage_error(
         fmt::format("--name \"{}\": is for jobs from standard input", flags.options.name),
         fmt::format("--state {}.keyway", flags.options.name));
+  }
+  if (const std::string& report = flags.options.report_file; !report.empty()) {
+    // Found out now, not after hours of work.
+    const std::filesystem::path folder = (call.console.folder / report).parent_path();
+    if (::access(folder.c_str(), W_OK | X_OK) != 0) {
+      return settings.refuse("report", "its folder is not there, or cannot be written to");
+    }
   }
   const bool name_is_path = flags.options.name.find('/') != std::string::npos;
   if (name_is_path) return settings.refuse("name", "must not contain a slash");

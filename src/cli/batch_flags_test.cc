@@ -124,6 +124,12 @@ TEST_F(BatchFlagsTest, FlagsThatContradictAreRefused) {
             "--name \"a/b\": must not contain a slash\ntry: --name nightly");
 }
 
+TEST_F(BatchFlagsTest, AReportThatCouldNotBeWrittenIsRefusedAtOnce) {
+  EXPECT_EQ(error({"a", "--report", "none/r.html"}),
+            "--report \"none/r.html\": its folder is not there, or cannot be written to\n"
+            "try: --report report.html");
+}
+
 TEST_F(BatchFlagsTest, OutputIsHiddenFromJsonUnlessItWasAskedFor) {
   EXPECT_EQ(parse({"a", "--json"})->options.output, batch::OutputMode::kNone);
   EXPECT_EQ(parse({"a", "--json", "--output", "group"})->options.output, batch::OutputMode::kGroup);

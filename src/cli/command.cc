@@ -39,6 +39,27 @@ std::string CommandSpec::synopsis() const {
   return line;
 }
 
+std::vector<std::string> paragraphs(std::string_view text) {
+  std::vector<std::string> all;
+  bool begins = true;
+  while (!text.empty()) {
+    const std::size_t end = text.find('\n');
+    std::string_view line = text.substr(0, end);
+    text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
+    line.remove_prefix(std::min(line.find_first_not_of(' '), line.size()));
+    if (line.empty()) {
+      begins = true;
+    } else if (begins) {
+      all.emplace_back(line);
+      begins = false;
+    } else {
+      all.back() += ' ';
+      all.back() += line;
+    }
+  }
+  return all;
+}
+
 const OptionSpec& help_option() {
   static const OptionSpec option{.letter = 'h', .name = "help", .help = "show this help"};
   return option;

@@ -10,7 +10,8 @@
 //       .run = [](const Invocation& call) { ...; return ExitCode::kOk; }};
 //
 // Texts have no markup but `backquotes` around what is typed as it is. A help text is a phrase in
-// lower case, without a full stop.
+// lower case, without a full stop. In longer ones line breaks mean nothing, and a blank line begins a
+// new paragraph.
 // An option that is `configurable` can also be set as KEYWAY_<NAME> and in a configuration file.
 #pragma once
 
@@ -68,14 +69,14 @@ struct Entry {  // of a list of files, or of environment variables
 // A part of the man page that only this command has.
 struct Topic {
   std::string title;
-  std::vector<std::string> paragraphs;
-  std::string sample;  // shown as it is, after the paragraphs
+  std::string text;
+  std::string sample;  // shown as it is, after the text
 };
 
 struct CommandSpec {
   std::string name;
   std::string purpose;  // one line
-  std::vector<std::string> description;
+  std::string description;
   std::vector<Example> examples;
   std::vector<ArgumentSpec> arguments;
   std::vector<OptionSpec> options;  // --help and -h come by themselves
@@ -106,6 +107,9 @@ struct Command {
   CommandSpec spec;
   std::function<ExitCode(const Invocation&)> run;
 };
+
+// The paragraphs of a longer text, each in one line.
+std::vector<std::string> paragraphs(std::string_view text);
 
 // The option every command has.
 const OptionSpec& help_option();

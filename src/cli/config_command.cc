@@ -88,22 +88,21 @@ ExitCode run(const Invocation& call) {
 }  // namespace
 
 Command config_command() {
-  return {
-      .spec = {.name = "config",
-               .purpose = "show every setting that holds here, and where it comes from",
-               .description = {"Prints the settings that the commands would use in this folder if "
-                               "they were called without flags. A file that is wrong is reported "
-                               "as the commands would report it."},
-               .examples = {{"keyway config", "all settings, with the files they come from"},
-                            {"KEYWAY_JOBS=8 keyway config batch --json",
-                             "those of one command, for a machine"}},
-               .arguments = {{.name = "COMMAND",
-                              .help = "only the settings of this command",
-                              .required = false}},
-               .options = {json_option("print one object on standard output")},
-               .exits = {ExitCode::kOk, ExitCode::kUsage},
-               .see_also = {"keyway-batch(1)"}},
-      .run = run};
+  return {.spec = {.name = "config",
+                   .purpose = "show every setting that holds here, and where it comes from",
+                   .description = R"(
+Prints the settings that the commands would use in this folder if they were called without flags. A
+file that is wrong is reported as the commands would report it.)",
+                   .examples = {{"keyway config", "all settings, with the files they come from"},
+                                {"KEYWAY_JOBS=8 keyway config batch --json",
+                                 "those of one command, for a machine"}},
+                   .arguments = {{.name = "COMMAND",
+                                  .help = "only the settings of this command",
+                                  .required = false}},
+                   .options = {json_option("print one object on standard output")},
+                   .exits = {ExitCode::kOk, ExitCode::kUsage},
+                   .see_also = {"keyway-batch(1)"}},
+          .run = run};
 }
 
 }  // namespace keyway::cli

@@ -103,7 +103,7 @@ TEST(Help, OverviewNamesEveryCommand) {
 TEST(ManPage, NothingInItIsTakenForARequest) {
   const CommandSpec spec{.name = "x",
                          .purpose = "be odd",
-                         .description = {".hidden files and 'quotes'", "a \\ backslash"}};
+                         .description = ".hidden files\n and 'quotes'\n\na \\ backslash"};
   const std::string manual = man_page(spec, "1");
   EXPECT_NE(manual.find("\n\\&.hidden files and \\(aqquotes\\(aq\n"), std::string::npos) << manual;
   EXPECT_NE(manual.find("\na \\e backslash\n"), std::string::npos);

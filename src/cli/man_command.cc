@@ -31,8 +31,9 @@ ExitCode run(const Invocation& call) {
 Command man_command() {
   return {.spec = {.name = "man",
                    .purpose = "print the manual page of keyway, or of a command",
-                   .description = {"The page is in the format of man(1). An installed Keyway has "
-                                   "its pages where `man keyway-batch` finds them."},
+                   .description = R"(
+The page is in the format of man(1). An installed Keyway has its pages where `man keyway-batch` finds
+them.)",
                    .examples = {{"keyway man batch | man -l -", "read a page"},
                                 {"keyway man batch --markdown", "the same page, for a website"}},
                    .arguments = {{.name = "COMMAND",

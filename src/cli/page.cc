@@ -31,7 +31,8 @@ void add_option_sections(const CommandSpec& spec, std::vector<PageSection>& page
     for (const OptionSpec* const option : group.options) {
       std::string term = option->letter == 0 ? "" : fmt::format("-{}, ", option->letter);
       PageItem item{term + option->synopsis(), {sentence(full_help(*option))}};
-      if (!option->details.empty()) item.paragraphs.push_back(option->details);
+      for (std::string& text : paragraphs(option->details))
+        item.paragraphs.push_back(std::move(text));
       if (option->configurable) {
         item.paragraphs.back() += fmt::format(" Environment: `{}`.", option->environment_name());
       }
@@ -43,7 +44,7 @@ void add_option_sections(const CommandSpec& spec, std::vector<PageSection>& page
 
 void add_topic(const Topic& topic, std::vector<PageSection>& page) {
   PageSection part = section(topic.title);
-  for (const std::string& text : topic.paragraphs) part.items.push_back({{}, {text}});
+  for (const std::string& text : paragraphs(topic.text)) part.items.push_back({{}, {text}});
   part.sample = topic.sample;
   page.push_back(std::move(part));
 }
@@ -67,19 +68,27 @@ void add_exits(const std::vector<ExitCode>& exits, std::vector<PageSection>& pag
 }
 
 Topic configuration_topic() {
-  return {
-      "Configuration",
-      {"A value is taken from the first of these that has it: the command line; the environment; "
-       "the project's file `keyway.toml`; the user's file "
-       "`$XDG_CONFIG_HOME/keyway/config.toml` (else `~/.config/keyway/config.toml`); the built-in "
-       "default. `keyway config` shows each value and where it comes from.",
-       "The project's file is the nearest `keyway.toml` in the current folder and its parents, up "
-       "to the repository's root (the folder that holds `.git`) or the home folder. Where neither "
-       "is above it, only the current folder is looked at.",
-       "Both files have the same form: keys are the long names of options, and a table with the "
-       "name of a command holds what is meant for that command alone. Paths are meant from the "
-       "file's own folder. A key that is not known is an error."},
-      "jobs = 8\ncolor = \"never\"\n\n[batch]\nretries = 5\nlimits = \"limits.toml\"\n"};
+  return {.title = "Configuration",
+          .text = R"(
+A value is taken from the first of these that has it: the command line; the environment; the
+project's file `keyway.toml`; the user's file `$XDG_CONFIG_HOME/keyway/config.toml` (else
+`~/.config/keyway/config.toml`); the built-in default. `keyway config` shows each value and where it
+comes from.
+
+The project's file is the nearest `keyway.toml` in the current folder and its parents, up to the
+repository's root (the folder that holds `.git`) or the home folder. Where neither is above it, only
+the current folder is looked at.
+
+Both files have the same form: keys are the long names of options, and a table with the name of a
+command holds what is meant for that command alone. Paths are meant from the file's own folder. A key
+that is not known is an error.)",
+          .sample = R"(jobs = 8
+color = "never"
+
+[batch]
+retries = 5
+limits = "limits.toml"
+)"};
 }
 
 }  // namespace
@@ -88,7 +97,7 @@ std::vector<PageSection> page_sections(const CommandSpec& spec) {
   std::vector<PageSection> page;
   if (!spec.description.empty() || !spec.arguments.empty()) {
     PageSection part = section("Description");
-    for (const std::string& text : spec.description) part.items.push_back({{}, {text}});
+    for (const std::string& text : paragraphs(spec.description)) part.items.push_back({{}, {text}});
     for (const ArgumentSpec& argument : spec.arguments) {
       part.items.push_back({argument.name, {sentence(argument.help)}});
     }
