@@ -252,6 +252,15 @@ Result<void> plan_batch(const Options& options,
   if (const Result<void> valid = validate(options); !valid) return valid;
   const Result<OpenInput> input = open_input(options);
   if (!input) return input.error();
+  const std::string folder = RunState::folder_of(options);
+  std::optional<RunState> state;
+  if (!folder.empty() && !options.fresh) {
+    Result<RunState> seen = RunState::peek(folder);
+    if (!seen) return seen.error();
+    state = std::move(*seen);
+    const Result<void> same = state->compare(options.jobs_file, input->facts.fingerprints);
+    if (input->input.total && !same) return same;
+  }
   JobReader reader(options.jobs_file, input->input.descriptor, options.limits);
   while (true) {
     switch (reader.next()) {
@@ -265,7 +274,8 @@ Result<void> plan_batch(const Options& options,
               .group = job.group,
               .limit = limit_of(options.limits, job.group),
               .weight = job.weight,
-              .command = command_line(job)});
+              .command = command_line(job),
+              .is_done = state && state->is_done(reader.seq())});
         break;
       }
       case JobReader::Next::kFailed:

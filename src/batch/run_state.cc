@@ -68,6 +68,13 @@ Result<RunState> RunState::open(const std::string& folder, bool fresh) {
   return state;
 }
 
+Result<RunState> RunState::peek(const std::string& folder) {
+  RunState state(folder);
+  if (const Result<void> read = state.read_fingerprints(); !read) return read.error();
+  if (const Result<void> read = state.read_log(); !read) return read.error();
+  return state;
+}
+
 Result<void> RunState::take_lock() {
   const std::string path = folder_ + "/lock";
   lock_ = FileDescriptor(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
@@ -138,15 +145,19 @@ Error RunState::changed(const std::string& name, std::uint64_t seq) const {
               "and those of jobs that failed may change)"};
 }
 
-Result<void> RunState::match(const std::string& name,
-                             const std::vector<std::uint64_t>& fingerprints) {
+Result<void> RunState::compare(const std::string& name,
+                               const std::vector<std::uint64_t>& fingerprints) const {
   for (std::uint64_t seq = 1; seq < done_.size(); ++seq) {
     if (!done_[seq]) continue;
     const std::uint64_t at = seq - 1;
-    if (at >= fingerprints.size() || at >= earlier_.size() || fingerprints[at] != earlier_[at]) {
-      return changed(name, seq);
-    }
+    if (at >= fingerprints.size() || fingerprints[at] != earlier_[at]) return changed(name, seq);
   }
+  return {};
+}
+
+Result<void> RunState::match(const std::string& name,
+                             const std::vector<std::uint64_t>& fingerprints) {
+  if (const Result<void> same = compare(name, fingerprints); !same) return same;
   // A new file takes the place of the old one at once: after a crash there is the one or the other.
   const std::string path = fingerprint_path();
   const std::string draft = path + ".new";

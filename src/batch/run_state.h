@@ -35,9 +35,15 @@ class RunState {
   // of a batch. With `fresh`, what an earlier run left is forgotten.
   static Result<RunState> open(const std::string& folder, bool fresh);
 
+  // Only looks: nothing is taken, made or changed, and log() is not there. No folder is an empty one.
+  static Result<RunState> peek(const std::string& folder);
+
   // Holds the jobs of a file against those of the earlier run, and remembers them for a later one.
   // kConflict: a job that is done is another one now; `name` is the file's.
   Result<void> match(const std::string& name, const std::vector<std::uint64_t>& fingerprints);
+  // The same, but remembers nothing.
+  Result<void> compare(const std::string& name,
+                       const std::vector<std::uint64_t>& fingerprints) const;
   // The same, job by job as they are read.
   Result<void> match_next(const std::string& name, std::uint64_t seq, std::uint64_t fingerprint);
 
