@@ -48,11 +48,12 @@ std::set<std::string> groups_with_jobs(const batch::Options& options,
         break;
       }
       case batch::JobReader::Next::kNeedsInput:
-        if (!reader.fill()) return seen;
+        if (!reader.fill()) return {};
         break;
       case batch::JobReader::Next::kEnd:
-      case batch::JobReader::Next::kFailed:
         return seen;
+      case batch::JobReader::Next::kFailed:
+        return {};
     }
   }
   return seen;
@@ -70,6 +71,7 @@ Result<BatchPlan> plan_batch(const batch::Options& options,
     if (is_new) plan.groups.push_back({job.group, std::min(job.limit, options.jobs), 0});
     ++plan.groups[place->second].jobs;
     ++plan.jobs;
+    if (job.is_done) ++plan.done;
     tell(fmt::format("{}  {}  {}{}\n", printable(job.group), printable(job.id),
                      printable(job.command), job.is_done ? "  (done)" : ""));
   });
@@ -78,10 +80,12 @@ Result<BatchPlan> plan_batch(const batch::Options& options,
 }
 
 std::string plan_text(const BatchPlan& plan) {
+  const std::string done =
+      plan.done == 0 ? "" : fmt::format(", {} done already", grouped(plan.done));
   std::string text =
-      fmt::format("{}: {} in {}, {} at once; nothing was run\n", printable(plan.name),
+      fmt::format("{}: {} in {}, {} at once{}; nothing was run\n", printable(plan.name),
                   counted(plan.jobs, "job"), counted(plan.groups.size(), "group"),
-                  grouped(static_cast<unsigned>(plan.at_once)));
+                  grouped(static_cast<unsigned>(plan.at_once)), done);
   int width = display_width("group");
   for (const GroupPlan& each : plan.groups) {
     width = std::max(width, display_width(printable(each.group)));
@@ -102,6 +106,7 @@ std::string plan_json(const BatchPlan& plan) {
   JsonObject object;
   object.add("name", plan.name)
       .add("jobs", plan.jobs)
+      .add("done", plan.done)
       .add("at_once", plan.at_once)
       .add("groups", groups);
   return object.text();

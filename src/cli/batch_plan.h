@@ -24,6 +24,7 @@ struct BatchPlan {
   std::string name;  // of the jobs file
   int at_once = 1;
   std::uint64_t jobs = 0;
+  std::uint64_t done = 0;         // in an earlier run
   std::vector<GroupPlan> groups;  // in the order they first appear
 };
 
