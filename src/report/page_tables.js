@@ -138,7 +138,7 @@ const makeFailures = () => {
     return html('details', { class: 'failure', open: i < 3 && output !== '' },
       html('summary', null, html('b', null, attempt.id), html('span', { class: 'why' }, exitText(attempt)),
         html('span', { class: 'rest' }, rest.filter(Boolean).join(' · '))),
-      html('div', { class: 'inside' }, output ? html('pre', { tabindex: 0 }, output) : html('p', { class: 'rest' }, 'It wrote nothing to stderr.'),
+      html('div', { class: 'inside' }, output ? html('pre', { tabindex: 0 }, output) : html('p', { class: 'rest' }, 'No error output was recorded.'),
         attempt.group < data.lanes ? html('button', { type: 'button', class: 'link', onclick: () => locate(attempt.index) },
           'Show in the timeline') : null));
   };

@@ -71,9 +71,11 @@ void AttemptCounts::add(const Attempt& attempt) {
       ++cancelled;
       break;
   }
-  const bool never_began =
-      attempt.outcome == AttemptOutcome::kCancelled && attempt.start == attempt.end;
-  if (never_began) return;
+  // Cancelled while it waited, or refused: it has no times.
+  const bool had_no_exit =
+      attempt.outcome == AttemptOutcome::kCancelled ||
+      (attempt.outcome == AttemptOutcome::kFailed && attempt.exit == 0 && attempt.signal == 0);
+  if (had_no_exit && attempt.start == attempt.end) return;
   waiting.add(attempt.start - attempt.queued);
   running.add(attempt.end - attempt.start);
 }
