@@ -63,6 +63,7 @@ Task<> BatchRunner::run_attempt(LiveJob& live) {
     judge(attempt, exit, running, most_attempts);
   }
   output.finish();
+  if (attempt.outcome != AttemptOutcome::kOk) attempt.error_output = output.end_of_errors();
   if (!attempt.final) output.kept(Stream::kOut) = CapturedOutput();
   if (options_.output == OutputMode::kKeepOrder && attempt.final) {
     ordered_.add(live.seq, output.kept(Stream::kOut), output.kept(Stream::kErr));

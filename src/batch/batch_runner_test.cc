@@ -233,6 +233,18 @@ TEST_F(RunnerTest, LinesComeWhole) {
   EXPECT_EQ(err(), "err\n");
 }
 
+TEST_F(RunnerTest, TheEndOfWhatAFailureWroteIsKept) {
+  for (const OutputMode mode : {OutputMode::kGroup, OutputMode::kLine}) {
+    options_.output = mode;
+    options_.fresh = true;
+    does_["x"] = {{.status = 65, .err = std::string(5000, 'a') + "\nthe reason"}};
+    does_["fine"] = {{.err = "a warning"}};
+    run(jobs({"x", "fine"}));
+    EXPECT_EQ(attempt("x").error_output, std::string(1989, 'a') + "\nthe reason");
+    EXPECT_EQ(attempt("fine").error_output, "");
+  }
+}
+
 TEST_F(RunnerTest, WithoutOutputNothingIsCaptured) {
   options_.output = OutputMode::kNone;
   does_["x"] = {{.out = "text"}};

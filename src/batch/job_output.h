@@ -29,10 +29,14 @@ class JobOutput final : public OutputListener {
 
   // What was kept.
   CapturedOutput& kept(Stream stream) { return kept_[static_cast<std::size_t>(stream)]; }
+  // The last of what went to stderr, in whatever mode but kNone.
+  std::string end_of_errors() const;
 
  private:
   // A line longer than this goes out in parts.
   static constexpr std::size_t kLongestLine = 64 * 1024;
+
+  static constexpr std::size_t kEndBytes = 2000;
 
   void pass_on_lines(Stream stream, std::string_view text);
 
@@ -41,6 +45,7 @@ class JobOutput final : public OutputListener {
   Process* process_ = nullptr;
   std::array<CapturedOutput, 2> kept_;
   std::array<std::string, 2> unfinished_;
+  std::string end_of_errors_;  // if it is not kept
 };
 
 }  // namespace keyway::batch

@@ -1,5 +1,6 @@
 #include "report/human_text.h"
 
+#include <cmath>
 #include <cstdio>
 
 namespace keyway {
@@ -15,7 +16,7 @@ std::string count_text(std::uint64_t count) {
 
 std::string duration_text(std::chrono::nanoseconds duration) {
   const double seconds = std::chrono::duration<double>(duration).count();
-  const auto whole = static_cast<long long>(seconds + 0.5);
+  const auto whole = std::llround(seconds);
   char text[64];
   if (seconds < 0.001) {
     std::snprintf(text, sizeof text, "%.0f µs", seconds * 1e6);

@@ -35,6 +35,7 @@ std::vector<KeptAttempts::Kept> KeptAttempts::Longest::top(std::size_t n) const 
   });
   sorted.resize(std::min(n, sorted.size()));
   std::vector<Kept> result;
+  result.reserve(sorted.size());
   for (Ranked& ranked : sorted) result.push_back(std::move(ranked.attempt));
   return result;
 }

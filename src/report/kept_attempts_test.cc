@@ -25,6 +25,7 @@ Attempt attempt(int seq, std::chrono::milliseconds wait, std::chrono::millisecon
 
 std::vector<std::uint64_t> numbers(const std::vector<KeptAttempts::Kept>& kept) {
   std::vector<std::uint64_t> result;
+  result.reserve(kept.size());
   for (const auto& one : kept) result.push_back(one->seq);
   return result;
 }

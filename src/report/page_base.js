@@ -101,6 +101,7 @@ const exitText = (attempt) => {
     const name = signalNames[-attempt.exit];
     return `signal ${-attempt.exit}${name ? ` (${name})` : ''}`;
   }
+  if (attempt.outcome === 'f' && attempt.exit === 0) return 'did not run';
   return `exit ${attempt.exit}`;
 };
 

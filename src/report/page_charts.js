@@ -68,8 +68,10 @@ const drawChart = (chart) => {
     }
   }
   chart.brush = svg('rect', { class: 'brush', y: top, height: plotHeight, hidden: true });
-  element.append(chart.brush);
+  chart.cursor = svg('line', { class: 'cursor', y1: top, y2: y(0), hidden: true });
+  element.append(chart.brush, chart.cursor);
   chart.x = x;
+  chart.columns = columns;
   chart.timeAt = (px) => Math.min(Math.max((px - chartMargin.left) / plotWidth, 0), 1) * wholeRun;
   showBrush();
 };
@@ -86,6 +88,24 @@ const showBrush = () => {
   }
 };
 
+// What the charts say about one time; null: nothing.
+const readAt = (t) => {
+  const series = data.series;
+  for (const chart of charts) {
+    chart.cursor.toggleAttribute('hidden', t === null);
+    chart.reading.textContent = '';
+    if (t === null) continue;
+    chart.cursor.setAttribute('x1', chart.x(t));
+    chart.cursor.setAttribute('x2', chart.x(t));
+    const values = chart.layers.map((layer, l) => {
+      const { values, size } = chart.columns[l];
+      const value = values[Math.floor((t - series.begin) / (size * series.width))] || 0;
+      return layer.name ? `${shortCount(value)} ${layer.name}` : shortCount(value);
+    });
+    chart.reading.textContent = `${values.join(', ')} at ${duration(t)}`;
+  }
+};
+
 const chooseByDragging = (chart) => {
   let anchor = null;
   const timeOf = (event) => chart.timeAt(event.clientX - chart.element.getBoundingClientRect().left);
@@ -94,13 +114,15 @@ const chooseByDragging = (chart) => {
     chart.element.setPointerCapture(event.pointerId);
   });
   chart.element.addEventListener('pointermove', (event) => {
-    if (anchor === null) return;
     const t = timeOf(event);
+    readAt(t);
+    if (anchor === null) return;
     if (Math.abs(t - anchor) > wholeRun / 200) showPart(Math.min(anchor, t), Math.max(anchor, t));
   });
   const end = () => { anchor = null; };
   chart.element.addEventListener('pointerup', end);
   chart.element.addEventListener('pointercancel', end);
+  chart.element.addEventListener('pointerleave', () => readAt(null));
   chart.element.addEventListener('dblclick', () => showPart(0, wholeRun));
 };
 
@@ -113,15 +135,16 @@ const makeCharts = () => {
   const inUnits = few ? (values) => values : perSecond;
   const kinds = [['ok', 'ok'], ['retried', 'tried again'], ['failed', 'failed']].filter(([name]) => peak(series[name]) > 0);
   const ended = { title: few ? 'Ended' : 'Ended per second', adds: few, about: kinds.map(([, name]) => name).join(', then '),
-    layers: kinds.map(([name]) => ({ look: `fill-${name}`, values: inUnits(series[name]), least: name === 'ok' ? 0 : 1.5 })) };
+    layers: kinds.map(([name, shown]) => ({ name: shown, look: `fill-${name}`, values: inUnits(series[name]), least: name === 'ok' ? 0 : 1.5 })) };
   const running = { title: 'Running', line: run.places, layers: [{ look: 'fill-running', values: series.running }],
     about: run.places ? `at once; dashed: the ${count(run.places)} places` : 'at once' };
   const waiting = { title: 'Waiting', about: `at once; at most ${count(peak(series.waiting))}`,
     layers: [{ look: 'fill-waiting', values: series.waiting }], isLast: true };
   for (const chart of [ended, running, waiting]) {
     chart.element = svg('svg', { role: 'img', 'aria-label': `${chart.title} over time, ${chart.about}` });
+    chart.reading = html('span', { class: 'reading', 'aria-hidden': 'true' });
     byId('charts').append(html('div', { class: chart.isLast ? 'chart last' : 'chart' },
-      html('h3', null, `${chart.title} `, html('span', null, chart.about)), chart.element));
+      html('h3', null, `${chart.title} `, html('span', null, chart.about), chart.reading), chart.element));
     charts.push(chart);
     chooseByDragging(chart);
   }

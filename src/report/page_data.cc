@@ -26,6 +26,20 @@ char letter_of(AttemptOutcome outcome) {
   return 'o';
 }
 
+const char* name_of(RunBound::Kind kind) {
+  switch (kind) {
+    case RunBound::Kind::kNone:
+      return "none";
+    case RunBound::Kind::kGroup:
+      return "group";
+    case RunBound::Kind::kPlaces:
+      return "places";
+    case RunBound::Kind::kItem:
+      return "item";
+  }
+  return "none";
+}
+
 std::int64_t in_microseconds(std::chrono::nanoseconds duration) {
   return std::chrono::duration_cast<std::chrono::microseconds>(duration).count();
 }
@@ -45,10 +59,7 @@ PageData::PageData(const RunRecorder& recorder, const RunFacts& facts)
       facts_(facts),
       hot_(recorder.hot_groups_.top(recorder.bounds_.groups)),
       kept_(recorder.kept_.all()) {
-  if (recorder.all_.attempts > 0) {
-    begin_ = recorder.first_queued_;
-    elapsed_ = recorder.last_end_ - begin_;
-  }
+  if (recorder.all_.attempts > 0) begin_ = recorder.first_queued_;
   for (const HotKeys::Entry& entry : hot_) names_.emplace(entry.key, names_.size());
   drawn_.resize(hot_.size());
   for (std::size_t i = 0; i < kept_.size(); ++i) {
@@ -69,8 +80,8 @@ std::string PageData::headline() const {
   std::string result = count_text(ended) + " " + (ended == 1 ? texts.item : texts.items);
   if (ended == 0 && all.attempts == 0) return "No " + texts.items + " ran.";
   result += " in " + count_text(groups()) + " " + (groups() == 1 ? texts.group : texts.groups);
-  result += " ended in " + duration_text(elapsed_) + ": " + count_text(all.ok) + " ok, " +
-            count_text(failed) + " failed";
+  result += " ended in " + duration_text(recorder_.elapsed()) + ": " + count_text(all.ok) +
+            " ok, " + count_text(failed) + " failed";
   if (all.retries > 0)
     result += ", " + count_text(all.retries) + (all.retries == 1 ? " try" : " tries") + " repeated";
   return result + ".";
@@ -88,36 +99,6 @@ std::string PageData::json() const {
   return std::move(json).str();
 }
 
-PageData::Bound PageData::find_bound() const {
-  const AttemptCounts& all = recorder_.all_;
-  Bound best;
-  const auto consider = [&](const Bound& bound) {
-    if (bound.needed > best.needed) best = bound;
-  };
-  if (const auto longest = recorder_.kept_.longest_runs(1); !longest.empty()) {
-    const Attempt& attempt = *longest.front();
-    consider(
-        {.kind = "item", .name = attempt.id, .attempts = 1, .needed = attempt.end - attempt.start});
-  }
-  if (facts_.places > 0) {
-    consider({.kind = "places",
-              .attempts = all.attempts,
-              .limit = facts_.places,
-              .needed = all.running.sum() / facts_.places});
-  }
-  for (const HotKeys::Entry& entry : hot_) {
-    const AttemptCounts& counts = recorder_.groups_[entry.slot].counts;
-    const int limit = limit_of(entry.key);
-    if (limit == 0) continue;
-    consider({.kind = "group",
-              .name = entry.key,
-              .attempts = counts.attempts,
-              .limit = limit,
-              .needed = counts.running.sum() / limit});
-  }
-  return best;
-}
-
 PageData::Axis PageData::find_axis() const {
   const AttemptCounts& all = recorder_.all_;
   const double longest =
@@ -129,10 +110,6 @@ PageData::Axis PageData::find_axis() const {
   const double high = std::log(std::max(longest, 1e6));
   const double low = std::max(std::log(std::max(shortest, 1e3)), high - std::log(1e6));
   return {.low = std::min(low, high - std::log(10.0)), .high = high};
-}
-
-int PageData::limit_of(const std::string& group) const {
-  return facts_.limit_of ? std::max(facts_.limit_of(group), 0) : 0;
 }
 
 std::uint64_t PageData::groups() const {
@@ -174,16 +151,16 @@ void PageData::write_run(ScriptJson& json) const {
   json.key("run").open('{');
   json.key("began").number(static_cast<std::int64_t>(
       std::chrono::duration_cast<std::chrono::milliseconds>(begin_.time_since_epoch()).count()));
-  json.key("elapsed").number(in_microseconds(elapsed_));
+  json.key("elapsed").number(in_microseconds(recorder_.elapsed()));
   json.key("places").number(facts_.places);
   json.key("groups").number(groups());
   json.key("groupsCounted").number(facts_.groups > 0 || recorder_.groups_replaced_ == 0 ? 1 : 0);
   json.key("notRun").number(facts_.not_run).key("resumedPast").number(facts_.resumed_past);
   json.key("note").text(facts_.note);
   write_counts(json, recorder_.all_);
-  const Bound bound = find_bound();
+  const RunBound bound = recorder_.bound(facts_);
   json.key("bound").open('{');
-  json.key("kind").text(bound.kind).key("name").text(bound.name);
+  json.key("kind").text(name_of(bound.kind)).key("name").text(bound.name);
   json.key("attempts").number(bound.attempts).key("limit").number(bound.limit);
   json.key("needed").number(in_microseconds(bound.needed));
   json.close('}').close('}');
@@ -233,7 +210,7 @@ void PageData::write_groups(ScriptJson& json) const {
   json.key("groups").open('[');
   for (std::size_t i = 0; i < hot_.size(); ++i) {
     const RunRecorder::Group& group = recorder_.groups_[hot_[i].slot];
-    json.open('{').key("name").text(hot_[i].key).key("limit").number(limit_of(hot_[i].key));
+    json.open('{').key("name").text(hot_[i].key).key("limit").number(facts_.limit(hot_[i].key));
     // It may have had attempts before it was among those that are counted.
     json.key("partial").number(hot_[i].error > 0 ? 1 : 0);
     write_counts(json, group.counts);

@@ -22,16 +22,6 @@ class PageData {
   std::string json() const;
 
  private:
-  using Nanoseconds = std::chrono::nanoseconds;
-  // What a run could not have been shorter than: the work of a group through its limit, all work
-  // through all places, the longest single attempt.
-  struct Bound {
-    const char* kind = "none";
-    std::string name;  // of the group, or of the attempt
-    std::uint64_t attempts = 0;
-    int limit = 0;
-    Nanoseconds needed{0};
-  };
   // All durations of the page's small distributions lie on one axis.
   struct Axis {
     double low = 0;  // logarithm of nanoseconds
@@ -39,9 +29,7 @@ class PageData {
     static constexpr int kBins = 32;
   };
 
-  Bound find_bound() const;
   Axis find_axis() const;
-  int limit_of(const std::string& group) const;
   std::uint64_t groups() const;
   std::int64_t microseconds(Attempt::Time time) const;
   std::string bins(const Histogram& histogram) const;
@@ -56,7 +44,6 @@ class PageData {
   const RunRecorder& recorder_;
   const RunFacts& facts_;
   Attempt::Time begin_{};
-  Nanoseconds elapsed_{0};
   std::vector<HotKeys::Entry> hot_;
   std::vector<KeptAttempts::Kept> kept_;
   std::unordered_map<const Attempt*, std::size_t> places_;  // in kept_

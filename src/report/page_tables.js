@@ -35,7 +35,7 @@ const makeTable = ({ caption, columns, heads, rows, lastRow, sortBy, most }) => 
     html('div', { class: 'scroll', tabindex: 0, role: 'group', 'aria-label': caption },
       html('table', null, html('caption', { class: 'unseen' }, caption),
         html('thead', null, heads ? html('tr', null, heads) : null, html('tr', null, headers)), body)), more);
-  return { element, showOnly: (wanted) => { filter = wanted; draw(); }, showAll: () => { shown = Infinity; draw(); } };
+  return { element, showOnly: (wanted) => { filter = wanted; draw(); }, show: (atLeast) => { shown = Math.max(shown, atLeast); draw(); } };
 };
 
 const numberCell = (n, look) => html('span', { class: n === 0 ? 'zero' : look }, count(n));
@@ -55,7 +55,9 @@ const binsCell = (bins, look, name) => {
 
 let groupsTable = null;
 const filterGroups = (query) => {
-  if (groupsTable) groupsTable.showOnly((group) => !query || group.name.toLowerCase().includes(query));
+  const matches = (group) => group.name.toLowerCase().includes(query);
+  const some = data.groups.some(matches);  // else it was meant for something else
+  if (groupsTable) groupsTable.showOnly((group) => !some || matches(group));
 };
 
 const makeGroups = () => {
@@ -86,8 +88,8 @@ const makeGroups = () => {
     sortBy: 'busy', most: 25 });
   byId('groups-title').textContent = `Times by ${texts.group}`;
   byId('groups-about').textContent =
-    `Quantiles are within 3 %. The small pictures show how the times spread, all on one axis from ${duration(data.axis.low)} to ` +
-    `${duration(data.axis.high)}, each step of the same factor.` +
+    `Quantiles are within 3 %. The small pictures show how the times spread, all on one logarithmic axis from ${duration(data.axis.low)} to ` +
+    `${duration(data.axis.high)}.` +
     (data.groups.some((group) => group.partial)
       ? ` There are more ${texts.groups} than are counted one by one; those marked * may have had some tries before they were.` : '');
   byId('groups-table').append(groupsTable.element);
@@ -112,7 +114,6 @@ const makeSlowest = () => {
   byId('slowest-about').textContent = `The ${items(data.longestRuns.length)} that ran longest` +
     (data.longestWaits.length ? ` and the ${count(data.longestWaits.length)} that waited longest.` : '.');
   byId('slowest-table').append(table.element);
-  return table;
 };
 
 // Colours of terminals and other control characters do not help here.
@@ -137,7 +138,7 @@ const makeFailures = () => {
     return html('details', { class: 'failure', open: i < 3 && output !== '' },
       html('summary', null, html('b', null, attempt.id), html('span', { class: 'why' }, exitText(attempt)),
         html('span', { class: 'rest' }, rest.filter(Boolean).join(' · '))),
-      html('div', { class: 'inside' }, output ? html('pre', { tabindex: 0 }, output) : html('p', { class: 'rest' }, 'It wrote nothing to stderr.'),
+      html('div', { class: 'inside' }, output ? html('pre', { tabindex: 0 }, output) : html('p', { class: 'rest' }, 'No error output was recorded.'),
         attempt.group < data.lanes ? html('button', { type: 'button', class: 'link', onclick: () => locate(attempt.index) },
           'Show in the timeline') : null));
   };

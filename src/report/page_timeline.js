@@ -4,18 +4,20 @@
 const view = { from: 0, to: wholeRun, eachRow: false, query: '' };
 const lanes = [];
 let current = null;  // the bar that the keys are at: { lane, place }
+let tipBar = null;  // the bar whose details are shown
 let tipKept = false;
 
 // Where only some of the attempts have a bar, rows for all of them would mostly be empty: these few are for those that
 // failed and those that ran longest, as far as there is room.
 const rowsOfSome = 6;
-const packSome = (bars) => {
+const packSome = (bars, limit) => {
+  const most = limit ? Math.min(limit, rowsOfSome) : rowsOfSome;
   const failed = (bar) => bar.outcome === 'f' || bar.outcome === 't';
   const rows = [];
   for (const bar of [...bars].sort((a, b) => failed(b) - failed(a) || b.run - a.run)) {
     const overlaps = (other) => other.start < bar.end && bar.start < other.end;
     bar.row = rows.findIndex((row) => !row.some(overlaps));
-    if (bar.row < 0 && rows.length < rowsOfSome) bar.row = rows.push([]) - 1;
+    if (bar.row < 0 && rows.length < most) bar.row = rows.push([]) - 1;
     if (bar.row >= 0) rows[bar.row].push(bar);
   }
   return { bars: bars.filter((bar) => bar.row >= 0), rows: rows.length };
@@ -40,7 +42,7 @@ const makeLanes = () => {
   }
   barsOf.forEach((bars, index) => {
     const group = data.groups[index];
-    const lane = { group, drawn: false, matches: null, ...(group.strip ? packSome : packAll)(bars) };
+    const lane = { group, drawn: false, matches: null, ...(group.strip ? packSome : packAll)(bars, group.limit) };
     lane.svg = svg('svg', { 'aria-hidden': 'true' });
     const about = [group.limit ? `limit ${count(group.limit)}` : '', counted(group.attempts, 'try', 'tries')];
     const failed = group.failed + group.timedOut;
@@ -53,15 +55,20 @@ const makeLanes = () => {
   });
 };
 
-const geometryOf = (lane) => {
-  const strip = lane.group.strip ? 20 : 0;
-  if (view.eachRow) return { strip, pitch: 18, rows: lane.bars.length };
-  const pitch = lane.rows <= 16 ? 14 : lane.rows <= 48 ? 7 : 4;
-  return { strip, pitch, rows: lane.rows };
-};
+const isInView = (bar) => bar.end >= view.from && bar.start <= view.to;
+const pitchOf = (lane) => (view.eachRow ? 18 : lane.rows <= 16 ? 14 : lane.rows <= 48 ? 7 : 4);
+// With a row for each, only those in view that were not searched away have one.
 const setLaneHeight = (lane) => {
-  const { strip, pitch, rows } = geometryOf(lane);
-  lane.svg.setAttribute('height', Math.max(strip + (strip && rows ? 3 : 0) + rows * pitch, 30));
+  let rows = lane.rows;
+  if (view.eachRow) {
+    rows = 0;
+    lane.bars.forEach((bar, i) => {
+      bar.ownRow = isInView(bar) && (lane.matches === null || lane.matches.has(i)) ? rows++ : -1;
+    });
+  }
+  const strip = lane.group.strip ? 23 : 0;
+  const height = String(Math.max(strip + rows * pitchOf(lane), 30));
+  if (lane.svg.getAttribute('height') !== height) lane.svg.setAttribute('height', height);
 };
 
 const drawStrip = (lane, x, width, dim) => {
@@ -89,11 +96,11 @@ const drawName = (lane, bar, left, right, top, width) => {
 
 const drawLane = (lane) => {
   const width = lane.svg.clientWidth || lane.svg.parentNode.clientWidth;
-  const { strip, pitch } = geometryOf(lane);
+  const pitch = pitchOf(lane);
   const span = view.to - view.from;
   const x = (t) => ((t - view.from) / span) * width;
   const matches = lane.matches;
-  const place = (bar, i) => strip + (strip ? 3 : 0) + (view.eachRow ? i : bar.row) * pitch;
+  const topOf = (bar) => (lane.group.strip ? 23 : 0) + (view.eachRow ? bar.ownRow : bar.row) * pitch;
   lane.svg.replaceChildren();
   lane.drawn = true;
   const clamp = (px) => Math.min(Math.max(px, -4), width + 4);
@@ -102,13 +109,13 @@ const drawLane = (lane) => {
   // Waiting first, so that no bar is hidden by it.
   const tints = new Map();
   lane.bars.forEach((bar, i) => {
-    if (bar.wait <= 0 || bar.start < view.from || bar.queued > view.to) return;
+    if (bar.wait <= 0 || bar.start < view.from || bar.queued > view.to || (view.eachRow && bar.ownRow < 0)) return;
     const dim = matches !== null && !matches.has(i);
-    const key = `${place(bar, i)} ${dim}`;
+    const key = `${topOf(bar)} ${dim}`;
     const earlier = tints.get(key);
     if (earlier && earlier.to >= bar.queued) earlier.to = Math.max(earlier.to, bar.start);
     else {
-      const tint = { from: bar.queued, to: bar.start, top: place(bar, i), dim };
+      const tint = { from: bar.queued, to: bar.start, top: topOf(bar), dim };
       tints.set(key, tint);
       (lane.tints || (lane.tints = [])).push(tint);
     }
@@ -122,19 +129,19 @@ const drawLane = (lane) => {
   const lastPixel = new Map();
   lane.bars.forEach((bar, i) => {
     bar.node = null;
-    if (bar.end < view.from || bar.start > view.to) return;
+    if (!isInView(bar) || (view.eachRow && bar.ownRow < 0)) return;
     const dim = matches !== null && !matches.has(i);
     const left = clamp(x(bar.start)), right = clamp(x(bar.end));
     const tall = bar.outcome === 'f' || bar.outcome === 't';
     const isCurrent = current && current.lane === lane && current.place === i;
-    const key = `${place(bar, i)}${bar.outcome}${dim}`;
+    const key = `${topOf(bar)}${bar.outcome}${dim}`;
     // What falls on the same pixel as one of the same kind would not be seen.
     if (!isCurrent && right - left < 1 && lastPixel.get(key) === Math.round(left)) return;
     lastPixel.set(key, Math.round(left));
     const inset = pitch < 7 ? 0.5 : tall ? 0.5 : 2;
     const barHeight = Math.max(pitch - 2 * inset - (pitch > 6 ? 1 : 0), 1.5);
     const barWidth = Math.max(right - left - (right - left > 4 ? 0.75 : 0), tall ? 2 : 1);
-    const top = place(bar, i) + inset;
+    const top = topOf(bar) + inset;
     bar.node = svg('rect', { class: `bar ${bar.outcome}${dim ? ' dim' : ''}${isCurrent ? ' current' : ''}`, x: left.toFixed(2),
       y: top, width: barWidth.toFixed(2), height: barHeight, rx: pitch > 6 ? 1 : 0, 'data-bar': i });
     lane.svg.append(bar.node);
@@ -142,7 +149,7 @@ const drawLane = (lane) => {
       const cx = left + barWidth / 2, cy = top + barHeight / 2;
       lane.svg.append(svg('path', { class: 'cross', d: `M${cx - 3} ${cy - 3}l6 6M${cx + 3} ${cy - 3}l-6 6` }));
     }
-    if (view.eachRow) drawName(lane, bar, left, left + barWidth, place(bar, i), width);
+    if (view.eachRow) drawName(lane, bar, left, left + barWidth, topOf(bar), width);
   });
 };
 
@@ -166,10 +173,14 @@ const planDraw = () => {
   drawPlanned = true;
   requestAnimationFrame(() => {
     drawPlanned = false;
-    for (const lane of lanes) lane.drawn = false;
+    for (const lane of lanes) {
+      lane.drawn = false;
+      if (view.eachRow) setLaneHeight(lane);
+    }
     drawAxis();
     showBrush();
     for (const lane of inSight) drawLane(lane);
+    followBar();
   });
 };
 const watchLanes = () => {
@@ -199,7 +210,12 @@ const showPart = (from, to) => {
   byId('later').disabled = view.to >= wholeRun;
   planDraw();
 };
-const zoom = (factor, at = (view.from + view.to) / 2) =>
+const middleOfView = () => {
+  const bar = current && current.lane.bars[current.place];
+  const isSeen = bar && bar.end >= view.from && bar.start <= view.to;
+  return isSeen ? Math.min(Math.max((bar.start + bar.end) / 2, view.from), view.to) : (view.from + view.to) / 2;
+};
+const zoom = (factor, at = middleOfView()) =>
   showPart(at - (at - view.from) * factor, at + (view.to - at) * factor);
 const move = (part) => {
   const by = (view.to - view.from) * part;
@@ -209,8 +225,19 @@ const move = (part) => {
 
 const outcomeElement = (outcome) => html('span', { class: 'outcome' }, swatch(outcome), outcomes[outcome].name);
 
-const showTip = (bar, near) => {
+const placeTip = () => {
   const tip = byId('tip');
+  const near = tipBar.node.getBoundingClientRect();
+  const box = tip.getBoundingClientRect();
+  const left = Math.min(Math.max(near.left, 8), innerWidth - box.width - 8);
+  const below = near.bottom + 8;
+  const top = below + box.height < innerHeight ? below : Math.max(near.top - box.height - 8, 8);
+  tip.style.left = `${left}px`;
+  tip.style.top = `${top}px`;
+};
+const showTip = (bar) => {
+  const tip = byId('tip');
+  if (tipBar === bar && !tip.hidden) return;
   const row = (name, value) => [html('dt', null, name), html('dd', null, value)];
   tip.replaceChildren(
     html('b', null, bar.id),
@@ -223,19 +250,26 @@ const showTip = (bar, near) => {
       row('From', `${tickText(bar.start, 1e3)} (${clock(bar.start)})`),
       row('To', `${tickText(bar.end, 1e3)} (${clock(bar.end)})`)));
   tip.hidden = false;
-  const box = tip.getBoundingClientRect();
-  const left = Math.min(Math.max(near.left, 8), innerWidth - box.width - 8);
-  const below = near.bottom + 8;
-  const top = below + box.height < innerHeight ? below : Math.max(near.top - box.height - 8, 8);
-  tip.style.left = `${left}px`;
-  tip.style.top = `${top}px`;
+  tipBar = bar;
+  placeTip();
 };
 const hideTip = () => {
   tipKept = false;
+  tipBar = null;
   byId('tip').hidden = true;
   byId('tip').classList.remove('kept');
 };
+// The bar may have moved, or be drawn anew.
+const followBar = () => {
+  if (!tipBar) return;
+  const node = tipBar.node;
+  const area = byId('lanes').getBoundingClientRect();
+  const box = node && node.getBoundingClientRect();
+  if (box && box.bottom > Math.max(area.top, 0) && box.top < Math.min(area.bottom, innerHeight)) placeTip();
+  else hideTip();
+};
 const keepTip = () => {
+  if (!tipBar) return;
   tipKept = true;
   byId('tip').classList.add('kept');
 };
@@ -244,6 +278,7 @@ const describe = (bar) =>
 
 // Makes a bar the current one, and brings it into sight.
 const goTo = (lane, place) => {
+  hideTip();
   const before = current;
   current = { lane, place };
   if (before && before.lane !== lane) drawLane(before.lane);
@@ -254,11 +289,11 @@ const goTo = (lane, place) => {
     const from = Math.min(Math.max(middle - span / 2, 0), wholeRun - span);
     showPart(from, from + span);
   }
-  lane.element.scrollIntoView({ block: 'nearest' });
+  if (view.eachRow) setLaneHeight(lane);
   drawLane(lane);
   if (!bar.node) return;
-  hideTip();
-  showTip(bar, bar.node.getBoundingClientRect());
+  (view.eachRow ? bar.node : lane.element).scrollIntoView({ block: 'nearest' });
+  showTip(bar);
   byId('live').textContent = describe(bar);
 };
 // The attempt with this place among those that were kept, wherever it is drawn.
@@ -270,8 +305,9 @@ const locate = (index) => {
     search();
     byId('timeline').scrollIntoView();
     const bar = lane.bars[place];
-    const span = Math.max(bar.end - bar.queued, wholeRun / 50) * 1.5;
-    showPart(bar.queued - span * 0.15, bar.queued - span * 0.15 + span);
+    const span = Math.min(Math.max(bar.run * 6, wholeRun / 50), wholeRun);
+    const from = Math.min(Math.max(bar.start - span * 0.4, 0), wholeRun - span);
+    showPart(from, from + span);
     byId('lanes').focus({ preventScroll: true });
     requestAnimationFrame(() => requestAnimationFrame(() => goTo(lane, place)));
     return;
@@ -357,8 +393,8 @@ const listenToPointer = () => {
     }
     if (tipKept || event.pointerType === 'touch') return;
     const over = barAt(event.target);
-    if (over) showTip(over.lane.bars[over.place], event.target.getBoundingClientRect());
-    else hideTip();
+    if (over) showTip(over.lane.bars[over.place]);
+    else if (!current || tipBar !== current.lane.bars[current.place]) hideTip();
   });
   const end = (event) => {
     if (drag && !drag.moved && event.type === 'pointerup') {
@@ -374,8 +410,8 @@ const listenToPointer = () => {
   box.addEventListener('pointerup', end);
   box.addEventListener('pointercancel', end);
   box.addEventListener('pointerleave', () => { if (!tipKept) hideTip(); });
-  box.addEventListener('scroll', () => hideTip(), { passive: true });
-  addEventListener('scroll', () => hideTip(), { passive: true });
+  box.addEventListener('scroll', followBar, { passive: true });
+  addEventListener('scroll', followBar, { passive: true });
   box.addEventListener('wheel', (event) => {
     const plot = event.target.closest('.lane svg, .axis svg');
     if (!plot) return;
@@ -449,10 +485,10 @@ const makeTimeline = () => {
   view.eachRow = drawn <= 60;
   byId('each-row').checked = view.eachRow;
   byId('each-row').disabled = drawn > 1500;
-  byId('each-row-label').textContent = `a row for each ${texts.item}`;
+  byId('each-row-label').textContent = 'a row for each try';
   for (const lane of lanes) setLaneHeight(lane);
   const left = run.attempts - drawn;
-  byId('timeline-about').textContent = `Each ${texts.group} is a lane, with as many rows as ran at once. ` +
+  byId('timeline-about').textContent = `Each ${texts.group} is a lane; in it, as many rows as ran at once, or one for each try. ` +
     (left > 0
       ? `Of ${count(run.attempts)} tries, ${count(drawn)} have a bar: the first ones, those that ran or waited longest, and those that ` +
         'failed, as far as there is room. The light shape above the bars is how many ran at once, of all of them.' : '');

@@ -71,9 +71,11 @@ void AttemptCounts::add(const Attempt& attempt) {
       ++cancelled;
       break;
   }
-  const bool never_began =
-      attempt.outcome == AttemptOutcome::kCancelled && attempt.start == attempt.end;
-  if (never_began) return;
+  // Cancelled while it waited, or refused: it has no times.
+  const bool had_no_exit =
+      attempt.outcome == AttemptOutcome::kCancelled ||
+      (attempt.outcome == AttemptOutcome::kFailed && attempt.exit == 0 && attempt.signal == 0);
+  if (had_no_exit && attempt.start == attempt.end) return;
   waiting.add(attempt.start - attempt.queued);
   running.add(attempt.end - attempt.start);
 }
@@ -146,6 +148,40 @@ void RunRecorder::add_to_group(const Attempt& attempt) {
   Group& group = groups_[place.slot];
   group.counts.add(attempt);
   group.over_time.add_span(0, attempt.start, attempt.end);
+}
+
+std::chrono::nanoseconds RunRecorder::elapsed() const {
+  return all_.attempts == 0 ? std::chrono::nanoseconds{0} : last_end_ - first_queued_;
+}
+
+RunBound RunRecorder::bound(const RunFacts& facts) const {
+  RunBound best;
+  const auto consider = [&](RunBound bound) {
+    if (bound.needed > best.needed) best = std::move(bound);
+  };
+  for (const KeptAttempts::Kept& attempt : kept_.longest_runs(1)) {
+    consider({.kind = RunBound::Kind::kItem,
+              .name = attempt->id,
+              .attempts = 1,
+              .needed = attempt->end - attempt->start});
+  }
+  if (facts.places > 0) {
+    consider({.kind = RunBound::Kind::kPlaces,
+              .attempts = all_.attempts,
+              .limit = facts.places,
+              .needed = all_.running.sum() / facts.places});
+  }
+  for (const HotKeys::Entry& entry : hot_groups_.top(bounds_.groups)) {
+    const AttemptCounts& counts = groups_[entry.slot].counts;
+    const int limit = facts.limit(entry.key);
+    if (limit <= 0) continue;
+    consider({.kind = RunBound::Kind::kGroup,
+              .name = entry.key,
+              .attempts = counts.attempts,
+              .limit = limit,
+              .needed = counts.running.sum() / limit});
+  }
+  return best;
 }
 
 std::string RunRecorder::json(const RunFacts& facts) const { return PageData(*this, facts).json(); }

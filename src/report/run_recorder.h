@@ -48,6 +48,19 @@ struct RunFacts {
   std::uint64_t not_run = 0;                      // left over, because the run was ended
   std::uint64_t resumed_past = 0;                 // done in an earlier run
   std::string note;                               // how it ended, if not as usual: one sentence
+
+  int limit(std::string_view group) const { return limit_of ? limit_of(group) : 0; }
+};
+
+// What a run could not have been shorter than: the work of one group through its limit, all work
+// through all places, or its longest attempt; whichever needs most.
+struct RunBound {
+  enum class Kind { kNone, kGroup, kPlaces, kItem };
+  Kind kind = Kind::kNone;
+  std::string name;  // of the group, or the id of the attempt
+  std::uint64_t attempts = 0;
+  int limit = 0;
+  std::chrono::nanoseconds needed{0};
 };
 
 // How the attempts of one group, or of all, went.
@@ -85,6 +98,9 @@ class RunRecorder {
   void add(const Attempt& attempt, std::string_view error_output = {});
 
   const AttemptCounts& counts() const { return all_; }
+  // From the first attempt that was queued to the last that ended.
+  std::chrono::nanoseconds elapsed() const;
+  RunBound bound(const RunFacts& facts) const;
 
   // The message of a failure names the file.
   Result<void> write_html(const std::string& path, const RunFacts& facts = {}) const;

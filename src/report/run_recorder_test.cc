@@ -84,6 +84,19 @@ TEST(RunRecorder, CountsWhatHappened) {
       std::string::npos);
 }
 
+TEST(RunRecorder, OneThatNeverRanIsCountedButHasNoTimes) {
+  RunRecorder recorder({});
+  recorder.add(
+      attempt({.queued = 5ms, .start = 5ms, .end = 5ms, .outcome = AttemptOutcome::kFailed}));
+  recorder.add(
+      attempt({.queued = 0ms, .start = 9ms, .end = 9ms, .outcome = AttemptOutcome::kCancelled}));
+  recorder.add(attempt({.queued = 1ms, .start = 3ms, .end = 8ms}));
+  EXPECT_EQ(recorder.counts().failed, 1U);
+  EXPECT_EQ(recorder.counts().cancelled, 1U);
+  EXPECT_EQ(recorder.counts().running.count(), 1U);
+  EXPECT_EQ(recorder.counts().waiting.max(), 2ms);
+}
+
 TEST(RunRecorder, APageWithoutAnyAttemptIsAPage) {
   const RunRecorder recorder({.title = "empty.jsonl"});
   const std::string page = recorder.html();
