@@ -48,7 +48,8 @@ void ProgressView::update(const batch::Progress& progress) {
 
 void ProgressView::finish(const batch::Progress& progress) {
   rate_.add(progress.elapsed, progress.ended);
-  if (mode_ == ProgressMode::kJson) show(progress);
+  // Without an update there was no run to speak of.
+  if (mode_ == ProgressMode::kJson && shown_at_) show(progress);
   clear();
 }
 

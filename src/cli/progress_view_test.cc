@@ -105,6 +105,13 @@ TEST(ProgressView, JsonIsAnObjectPerSecondAndALastOne) {
   EXPECT_TRUE(fake.err.starts_with("{\"type\":\"progress\""));
 }
 
+TEST(ProgressView, ARunThatNeverBeganHasNoLastObject) {
+  FakeConsole fake;
+  ProgressView view(ProgressMode::kJson, fake.console, Style{});
+  view.finish({});
+  EXPECT_EQ(fake.err, "");
+}
+
 TEST(ProgressView, NoneIsNothing) {
   FakeConsole fake;
   ProgressView view(ProgressMode::kNone, fake.console, Style{});
