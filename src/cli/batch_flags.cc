@@ -29,7 +29,8 @@ class Reading {
     }
   }
 
-  // For a value with a form of its own: its parser says what is wrong with it, Settings where it was.
+  // For a value with a form of its own: its parser says what is wrong with it, Settings where it
+  // was.
   template <class Value>
   void take_form(std::string_view option, Result<Value> (*parse)(std::string_view), Value& into) {
     Result<Value> read = parse(settings_.text(option));

@@ -28,8 +28,8 @@ struct BatchPlan {
   std::vector<GroupPlan> groups;  // in the order they first appear
 };
 
-// Reads all jobs and runs none; tells each in a line as it is read. Fails as a run would: with file,
-// line and a next step.
+// Reads all jobs and runs none; tells each in a line as it is read. Fails as a run would: with
+// file, line and a next step.
 Result<BatchPlan> plan_batch(const batch::Options& options,
                              const std::function<void(std::string_view line)>& tell);
 
@@ -37,7 +37,8 @@ std::string plan_text(const BatchPlan& plan);
 std::string plan_json(const BatchPlan& plan);  // one object, without a newline
 
 // Warnings for the groups of the limits file that no job has. Reads the jobs file until all of them
-// were seen; what can be read only once is not looked at, and what is wrong with it is left to the run.
+// were seen; what can be read only once is not looked at, and what is wrong with it is left to the
+// run.
 std::vector<std::string> warn_of_unused_groups(const batch::Options& options,
                                                const LimitsFile& file);
 

@@ -1,5 +1,5 @@
-// The values of flags that have a form of their own. The message of a failure says only what form is
-// expected: Settings::refuse() adds the value and where it came from.
+// The values of flags that have a form of their own. The message of a failure says only what form
+// is expected: Settings::refuse() adds the value and where it came from.
 #pragma once
 
 #include <string_view>

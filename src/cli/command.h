@@ -5,13 +5,13 @@
 //       .spec = {.name = "hello",
 //                .purpose = "greet somebody",
 //                .arguments = {{.name = "NAME", .help = "who is greeted"}},
-//                .options = {{.letter = 'n', .name = "times", .value = "N", .kind = ValueKind::kNumber,
+//                .options = {{.name = "times", .value = "N", .kind = ValueKind::kNumber,
 //                             .help = "how often", .fallback = "1", .configurable = true}}},
 //       .run = [](const Invocation& call) { ...; return ExitCode::kOk; }};
 //
 // Texts have no markup but `backquotes` around what is typed as it is. A help text is a phrase in
-// lower case, without a full stop. In longer ones line breaks mean nothing, and a blank line begins a
-// new paragraph.
+// lower case, without a full stop. In longer ones line breaks mean nothing, and a blank line begins
+// a new paragraph.
 // An option that is `configurable` can also be set as KEYWAY_<NAME> and in a configuration file.
 #pragma once
 

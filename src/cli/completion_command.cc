@@ -34,8 +34,8 @@ Command completion_command() {
       .spec = {.name = "completion",
                .purpose = "print a completion script for a shell",
                .description = R"(
-An installed Keyway brings these scripts along, and the shell finds them by itself. This is for the
-others.)",
+An installed Keyway brings these scripts along, and the shell finds them by itself. This is for
+the others.)",
                .examples = {{"source <(keyway completion bash)", "in ~/.bashrc"},
                             {"source <(keyway completion zsh)", "in ~/.zshrc, after compinit"},
                             {"keyway completion fish | source", "in ~/.config/fish/config.fish"}},

@@ -91,8 +91,8 @@ Command config_command() {
   return {.spec = {.name = "config",
                    .purpose = "show every setting that holds here, and where it comes from",
                    .description = R"(
-Prints the settings that the commands would use in this folder if they were called without flags. A
-file that is wrong is reported as the commands would report it.)",
+Prints the settings that the commands would use in this folder if they were called without flags.
+A file that is wrong is reported as the commands would report it.)",
                    .examples = {{"keyway config", "all settings, with the files they come from"},
                                 {"KEYWAY_JOBS=8 keyway config batch --json",
                                  "those of one command, for a machine"}},

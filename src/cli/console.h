@@ -37,7 +37,8 @@ struct Console {
 // That of this process.
 Console process_console();
 
-// --color decides; else NO_COLOR, CLICOLOR_FORCE, TERM=dumb in this order; else whether it is a terminal.
+// --color decides; else NO_COLOR, CLICOLOR_FORCE, TERM=dumb in this order; else whether it is a
+// terminal.
 bool wants_color(const Console& console, ColorMode mode, bool is_terminal);
 
 // Marks text for a terminal, or leaves it as it is.

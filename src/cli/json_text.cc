@@ -2,30 +2,21 @@
 
 #include <fmt/format.h>
 
+#include "base/json_text.h"
 #include "cli/human_text.h"
 
 namespace keyway::cli {
 
 std::string json_quoted(std::string_view text) {
-  std::string quoted = "\"";
+  std::string valid;
   while (!text.empty()) {
     const std::size_t bytes = utf8_length(text);
-    const char first = text.front();
-    if (bytes == 0) {
-      quoted += "\xef\xbf\xbd";
-    } else if (first == '"' || first == '\\') {
-      quoted += '\\';
-      quoted += first;
-    } else if (first == '\n') {
-      quoted += "\\n";
-    } else if (static_cast<unsigned char>(first) < 0x20) {
-      quoted += fmt::format("\\u{:04x}", static_cast<unsigned char>(first));
-    } else {
-      quoted += text.substr(0, bytes);
-    }
+    valid += bytes == 0 ? std::string_view("\xef\xbf\xbd") : text.substr(0, bytes);
     text.remove_prefix(bytes == 0 ? 1 : bytes);
   }
-  return quoted + "\"";
+  std::string quoted;
+  append_json_string(quoted, valid);
+  return quoted;
 }
 
 JsonObject& JsonObject::add(std::string_view name, double value) {

@@ -32,8 +32,8 @@ Command man_command() {
   return {.spec = {.name = "man",
                    .purpose = "print the manual page of keyway, or of a command",
                    .description = R"(
-The page is in the format of man(1). An installed Keyway has its pages where `man keyway-batch` finds
-them.)",
+The page is in the format of man(1). An installed Keyway has its pages where `man keyway-batch`
+finds them.)",
                    .examples = {{"keyway man batch | man -l -", "read a page"},
                                 {"keyway man batch --markdown", "the same page, for a website"}},
                    .arguments = {{.name = "COMMAND",

@@ -72,16 +72,16 @@ Topic configuration_topic() {
           .text = R"(
 A value is taken from the first of these that has it: the command line; the environment; the
 project's file `keyway.toml`; the user's file `$XDG_CONFIG_HOME/keyway/config.toml` (else
-`~/.config/keyway/config.toml`); the built-in default. `keyway config` shows each value and where it
-comes from.
+`~/.config/keyway/config.toml`); the built-in default. `keyway config` shows each value and where
+it comes from.
 
 The project's file is the nearest `keyway.toml` in the current folder and its parents, up to the
-repository's root (the folder that holds `.git`) or the home folder. Where neither is above it, only
-the current folder is looked at.
+repository's root (the folder that holds `.git`) or the home folder. Where neither is above it,
+only the current folder is looked at.
 
 Both files have the same form: keys are the long names of options, and a table with the name of a
-command holds what is meant for that command alone. Paths are meant from the file's own folder. A key
-that is not known is an error.)",
+command holds what is meant for that command alone. Paths are meant from the file's own folder. A
+key that is not known is an error.)",
           .sample = R"(jobs = 8
 color = "never"
 

@@ -1,6 +1,7 @@
 // Where a run stands, in one line: for a terminal, a log, or a machine. Pure functions.
 //
-//   jobs.jsonl 61% 6,102/10,000  ok 6,090 retry 8 failed 4  run 32/32  groups 211 (14 waiting)  418/s  eta 0:09
+//   jobs.jsonl 61% 6,102/10,000  ok 6,098 retry 8 failed 4  run 32/32  groups 211 (14 waiting)
+//     418/s  eta 0:09                                                      (in the same line)
 #pragma once
 
 #include <chrono>

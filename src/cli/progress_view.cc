@@ -5,8 +5,8 @@
 namespace keyway::cli {
 namespace {
 
-// Back to the beginning, and wipe out everything behind it, also in the lines below: a line that the
-// terminal has wrapped since it was drawn goes as a whole.
+// Back to the beginning, and wipe out everything behind it, also in the lines below: a line that
+// the terminal has wrapped since it was drawn goes as a whole.
 constexpr std::string_view kWipe = "\r\x1b[J";
 
 }  // namespace

@@ -5,10 +5,10 @@
 //   view.clear();              // before anything else is written to the terminal
 //
 // Guarantees:
-//   (1) A bar is drawn at most ten times a second, a plain line every ten seconds, an object of JSON
-//       every second; what comes sooner is not shown.
-//   (2) A bar is one line that never wraps. It is fitted to the terminal's width at each drawing, and
-//       what is left of a wider one after a resize is wiped out.
+//   (1) A bar is drawn at most ten times a second, a plain line every ten seconds, an object of
+//       JSON every second; what comes sooner is not shown.
+//   (2) A bar is one line that never wraps. It is fitted to the terminal's width at each drawing,
+//       and what is left of a wider one after a resize is wiped out.
 //   (3) The cursor is never hidden, and stands at the beginning of the line: whatever ends the
 //       process, the terminal needs no repair.
 //   (4) After clear(), or the destructor, nothing of a bar is left.

@@ -1,7 +1,7 @@
 // The value of each option, and where it comes from: a flag, the environment, the project's file,
 // the user's file, or Keyway itself, in this order of strength.
 //
-//   Result<int> jobs = settings.number("jobs", 1, 10'000);   // the error names flag, file or variable
+//   Result<int> jobs = settings.number("jobs", 1, 10'000);   // the error names its source
 //
 // Values are text until they are asked for: so every source is checked by the same words.
 #pragma once
