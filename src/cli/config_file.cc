@@ -50,10 +50,12 @@ std::string wanted_type(const OptionSpec& option) {
 
 class Loader {
  public:
-  Loader(const TomlFile& file, const fs::path& folder, Source source, const CommandSpec& spec,
-         std::span<const Command> commands, Settings& settings)
+  Loader(const TomlFile& file, const fs::path& folder, const fs::path& current_folder,
+         Source source, const CommandSpec& spec, std::span<const Command> commands,
+         Settings& settings)
       : file_(file),
         folder_(folder),
+        current_folder_(current_folder),
         source_(source),
         spec_(spec),
         commands_(commands),
@@ -128,7 +130,9 @@ class Loader {
                          fmt::format("{} = {}", option.name, value));
     }
     const bool is_path = option.kind == ValueKind::kFile || option.kind == ValueKind::kFolder;
-    if (is_path && !text.empty()) text = (folder_ / text).lexically_normal().string();
+    if (is_path && !text.empty()) {
+      text = short_name((folder_ / text).lexically_normal(), current_folder_);
+    }
     if (is_ours) settings_.set(option.name, {text, source_, file_.place(node)});
     return {};
   }
@@ -156,6 +160,7 @@ class Loader {
 
   const TomlFile& file_;
   const fs::path& folder_;
+  const fs::path& current_folder_;
   const Source source_;
   const CommandSpec& spec_;
   const std::span<const Command> commands_;
@@ -199,7 +204,7 @@ Result<void> load_config_file(const fs::path& path, Source source, const Command
   const Result<TomlFile> file = read_toml(path, short_name(path, console.folder));
   if (!file) return file.error();
   const fs::path folder = path.parent_path();
-  return Loader(*file, folder, source, spec, commands, settings).load();
+  return Loader(*file, folder, console.folder, source, spec, commands, settings).load();
 }
 
 Result<Settings> load_settings(const CommandSpec& spec, std::span<const Command> commands,
