@@ -68,8 +68,10 @@ Task<> BatchRunner::run_attempt(LiveJob& live) {
   if (options_.output == OutputMode::kKeepOrder && attempt.final) {
     ordered_.add(live.seq, output.kept(Stream::kOut), output.kept(Stream::kErr));
   } else {
+    // Lines are on their way already: the last of them is waited for.
     co_await Printing(printer_, std::move(output.kept(Stream::kOut)),
-                      std::move(output.kept(Stream::kErr)));
+                      std::move(output.kept(Stream::kErr)),
+                      /*waits_for_others=*/options_.output == OutputMode::kLine);
   }
   free_slots_.push(attempt.slot);
   settle(live, job, attempt);
@@ -189,10 +191,11 @@ void BatchRunner::settle(LiveJob& live, const Job& job, const Attempt& attempt) 
 
 // Full jitter: jobs that failed together do not come back together.
 void BatchRunner::try_again(LiveJob& live, int weight) {
-  const int doublings = std::min(live.attempts - 1, 30);
-  const std::int64_t longest = std::min<std::int64_t>(options_.backoff.most.count(),
-                                                      options_.backoff.first.count() << doublings);
-  std::uniform_int_distribution<std::int64_t> pick(0, std::max<std::int64_t>(0, longest));
+  const std::int64_t first = options_.backoff.first.count();
+  const std::int64_t most = options_.backoff.most.count();
+  const int doublings = std::min(live.attempts - 1, 62);
+  const std::int64_t longest = first <= most >> doublings ? first << doublings : most;
+  std::uniform_int_distribution<std::int64_t> pick(0, longest);
   live.weight = weight;
   groups_.rest(*live.group, now());
   resting_.insert(&live);

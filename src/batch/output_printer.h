@@ -96,11 +96,16 @@ class OutputPrinter final : private Watcher {
 //   co_await Printing(printer, std::move(out), std::move(err));
 class Printing final : private Printout {
  public:
-  Printing(OutputPrinter& printer, CapturedOutput out, CapturedOutput err)
-      : printer_(printer), texts_{std::move(out), std::move(err)} {}
+  // `waits_for_others`: also if it is empty itself, until all that was to be printed before is out.
+  Printing(OutputPrinter& printer, CapturedOutput out, CapturedOutput err,
+           bool waits_for_others = false)
+      : printer_(printer),
+        texts_{std::move(out), std::move(err)},
+        waits_for_others_(waits_for_others) {}
 
   bool await_ready() {
-    if (texts_[0].empty() && texts_[1].empty()) return true;
+    const bool is_empty = texts_[0].empty() && texts_[1].empty();
+    if (is_empty && (!waits_for_others_ || printer_.idle())) return true;
     printer_.print(*this);
     return printed_;
   }
@@ -126,6 +131,7 @@ class Printing final : private Printout {
 
   OutputPrinter& printer_;
   std::array<CapturedOutput, 2> texts_;
+  const bool waits_for_others_;
   std::coroutine_handle<> coroutine_;
   const detail::TaskContext* context_ = nullptr;
   detail::Resumption resumption_;

@@ -25,6 +25,7 @@ namespace {
   sigprocmask(SIG_SETMASK, &all, nullptr);
   prctl(PR_SET_NAME, "keyway-guardian");
   // Nothing is kept open that others wait to see closed, or that belongs to a run.
+  if (chdir("/") != 0) _exit(1);
   if (lifeline != 0) dup2(lifeline, 0);
   close_range(1, ~0U, 0);
   char word = 0;

@@ -31,7 +31,7 @@ FileDescriptor open_null() {
 
 }  // namespace
 
-class SystemProcesses::SystemProcess final : public Process, private Runnable, private Watcher {
+class SystemProcesses::SystemProcess final : public Process, private Timer, private Watcher {
  public:
   SystemProcess(SystemProcesses& owner, ProcessEvents& events) : owner_(owner), events_(events) {}
   ~SystemProcess();
@@ -59,7 +59,7 @@ class SystemProcesses::SystemProcess final : public Process, private Runnable, p
   };
 
   void ready(std::uint32_t events) override;
-  void run(Turn& turn) override;
+  void fire() override;
   void fail(int status, std::string message);
   bool read_some(Pipe& pipe);
   void watch(Pipe& pipe);
@@ -72,7 +72,6 @@ class SystemProcesses::SystemProcess final : public Process, private Runnable, p
   Child child_;
   std::array<Pipe, 2> pipes_{Pipe(*this, Stream::kOut), Pipe(*this, Stream::kErr)};
   bool running_ = false;
-  bool posted_ = false;
   bool kills_group_ = false;
   ProcessExit exit_;
 };
@@ -150,7 +149,7 @@ void SystemProcesses::SystemProcess::start(const Command& command) {
 }
 
 SystemProcesses::SystemProcess::~SystemProcess() {
-  KEYWAY_CHECK(!posted_, "a process was destroyed before it could say that it had not started");
+  owner_.loop_.cancel_timer(*this);
   for (Pipe& pipe : pipes_) close(pipe);
   if (!running_) return;
   owner_.loop_.unwatch(child_.pidfd.get(), *this);
@@ -164,14 +163,11 @@ void SystemProcesses::SystemProcess::fail(int status, std::string message) {
   entry_ = {};
   for (Pipe& pipe : pipes_) pipe.end.close();
   exit_ = {.status = status, .signal = 0, .failure = std::move(message)};
-  posted_ = true;
-  owner_.loop_.post(*this);
+  // Not from within start(); and who gives up on it before that can take it back.
+  owner_.loop_.add_timer(*this, owner_.loop_.now());
 }
 
-void SystemProcesses::SystemProcess::run(Turn&) {
-  posted_ = false;
-  events_.exited(std::move(exit_));
-}
+void SystemProcesses::SystemProcess::fire() { events_.exited(std::move(exit_)); }
 
 void SystemProcesses::SystemProcess::watch(Pipe& pipe) {
   const Result<void> watched = owner_.loop_.watch(pipe.end.get(), pipe, EPOLLIN);

@@ -80,6 +80,14 @@ TEST(SystemProcesses, ACommandThatCannotStartExitsSo) {
   EXPECT_NE(log.exit.failure.find("no-such-program-here"), std::string::npos);
 }
 
+TEST(SystemProcesses, DestroyingOneThatCouldNotStartIsSilent) {
+  House house;
+  Log log;
+  house.processes.start({.argv = {"no-such-program-here"}}, log).reset();
+  EXPECT_FALSE(house.loop.run_one());
+  EXPECT_FALSE(log.has_exited);
+}
+
 TEST(SystemProcesses, ReadNothingFromStandardInput) {
   House house;
   Log log;
