@@ -41,10 +41,6 @@ Result<void> EventLoop::watch(int descriptor, Watcher& watcher, std::uint32_t ev
 void EventLoop::unwatch(int descriptor, Watcher& watcher) {
   const int failed = epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, descriptor, nullptr);
   KEYWAY_CHECK(failed == 0, "a descriptor was unwatched that is not watched");
-  unwatch_closed(watcher);
-}
-
-void EventLoop::unwatch_closed(Watcher& watcher) {
   --watched_;
   for (int i = next_event_; i < event_count_; ++i) {
     epoll_event& event = events_[static_cast<std::size_t>(i)];

@@ -57,11 +57,9 @@ class EventLoop final : public Scheduler {
   // Calls the watcher whenever the descriptor has one of `events`. An error for one that cannot be waited
   // for: a regular file, which is always ready.
   Result<void> watch(int descriptor, Watcher& watcher, std::uint32_t events);
-  // REQUIRES: it is watched, by this watcher, and still open.
+  // Before it is closed: the kernel goes on watching what somebody else has open too, and a child that is just
+  // being started has everything. REQUIRES: it is watched, by this watcher.
   void unwatch(int descriptor, Watcher& watcher);
-  // The same for one that the caller closes at once: closing is enough for the kernel if nobody else has the
-  // same open file.
-  void unwatch_closed(Watcher& watcher);
 
   void post(Runnable& runnable) override;
   TimePoint now() const override { return std::chrono::steady_clock::now(); }

@@ -176,8 +176,8 @@ void SystemProcesses::SystemProcess::watch(Pipe& pipe) {
 }
 
 void SystemProcesses::SystemProcess::close(Pipe& pipe) {
+  if (std::exchange(pipe.watched, false)) owner_.loop_.unwatch(pipe.end.get(), pipe);
   pipe.end.close();
-  if (std::exchange(pipe.watched, false)) owner_.loop_.unwatch_closed(pipe);
 }
 
 // True if there may be more.
