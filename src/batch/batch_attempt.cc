@@ -35,11 +35,13 @@ std::string not_started(const Job& job, const std::string& why) {
 void BatchRunner::submit(LiveJob& live, [[maybe_unused]] int weight, [[maybe_unused]] Place place) {
   live.queued = now();
   const Result<void> posted =
-      executor_->post(live.group->name(), [this, &live] { return run_attempt(live); });
+      executor_->post(live.group->name(), [this, &live] { return run_attempt(&live); });
   if (!posted) refuse(live);
 }
 
-Task<> BatchRunner::run_attempt(LiveJob& live) {
+// A pointer, because the job outlives its coroutine and is ended by it.
+Task<> BatchRunner::run_attempt(LiveJob* waiting) {
+  LiveJob& live = *waiting;
   if (stop_ != Stop::kNot) {
     give_up(live, /*rested=*/false);
     co_return;

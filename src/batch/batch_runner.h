@@ -106,7 +106,7 @@ class BatchRunner {
 
   // Running (batch_attempt.cc)
   void submit(LiveJob& live, int weight, Place place);
-  Task<> run_attempt(LiveJob& live);
+  Task<> run_attempt(LiveJob* waiting);
   Attempt begin_attempt(LiveJob& live, const Job& job);
   Command command_for(const Job& job, const Attempt& attempt, int most_attempts,
                       std::chrono::milliseconds timeout) const;

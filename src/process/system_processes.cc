@@ -34,7 +34,7 @@ FileDescriptor open_null() {
 class SystemProcesses::SystemProcess final : public Process, private Timer, private Watcher {
  public:
   SystemProcess(SystemProcesses& owner, ProcessEvents& events) : owner_(owner), events_(events) {}
-  ~SystemProcess();
+  ~SystemProcess() override;
 
   void start(const Command& command);
 
