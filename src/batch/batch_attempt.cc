@@ -30,8 +30,9 @@ std::string not_started(const Job& job, const std::string& why) {
 
 }  // namespace
 
-// The one place where jobs are handed to the library. `weight` and `place` (a job that is tried again should
-// come before the others of its group) have no effect until the library takes a cost and a priority.
+// The one place where jobs are handed to the library. `weight` and `place` (a job that is tried
+// again should come before the others of its group) have no effect until the library takes a cost
+// and a priority.
 void BatchRunner::submit(LiveJob& live, [[maybe_unused]] int weight, [[maybe_unused]] Place place) {
   live.queued = now();
   const Result<void> posted =

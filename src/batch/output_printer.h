@@ -1,13 +1,14 @@
 // Passes what jobs wrote on to the program's own stdout and stderr, one job after the other.
 //
-// It waits for a slow reader without holding up anything else: whoever prints is told when it is out, and a job
-// keeps its place until then, so that what waits to be printed is bounded by what may run.
+// It waits for a slow reader without holding up anything else: whoever prints is told when it is
+// out, and a job keeps its place until then, so that what waits to be printed is bounded by what
+// may run.
 //
 // Guarantees:
 //   (1) A Printout comes out whole, its stdout before its stderr, and nothing between its parts.
 //   (2) In the order of print().
-//   (3) A stdout that fails (nobody reads it any more) is told of once; what would go there is dropped. What
-//       cannot go to stderr is dropped silently.
+//   (3) A stdout that fails (nobody reads it any more) is told of once; what would go there is
+//       dropped. What cannot go to stderr is dropped silently.
 //
 // Thread safety: one thread.
 // Lifetime: Printouts outlive their printing.

@@ -47,9 +47,9 @@ struct Told {
   volatile Step step = Step::kNone;
 };
 
-// The child runs on a stack of its own: on the parent's it would overwrite what the parent returns to. One
-// stack serves all, because the parent waits until the child has left it. Its memory is shared in any case, and
-// what the child tells lies at its far end.
+// The child runs on a stack of its own: on the parent's it would overwrite what the parent returns
+// to. One stack serves all, because the parent waits until the child has left it. Its memory is
+// shared in any case, and what the child tells lies at its far end.
 class ChildStack {
  public:
   ChildStack()
@@ -103,8 +103,8 @@ std::vector<std::string> candidates_for(const std::string& name, std::string_vie
   }
 }
 
-// The child's side makes system calls directly: the wrappers of the C library may be intercepted (by
-// sanitizers), and their bookkeeping is the parent's.
+// The child's side makes system calls directly: the wrappers of the C library may be intercepted
+// (by sanitizers), and their bookkeeping is the parent's.
 #define KEYWAY_NO_SANITIZE __attribute__((no_sanitize("address", "thread", "undefined")))
 
 template <class T>

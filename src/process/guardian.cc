@@ -48,8 +48,8 @@ Guardian::Guardian(std::size_t most_groups) : size_(most_groups) {
       mmap(nullptr, size_ * sizeof(int), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) throw Exception(system_error("cannot share memory", errno));
   groups_ = static_cast<int*>(memory);
-  // A socket, not a pipe: the end that stays here must not be inherited by anybody else, and the other
-  // end is the guardian's alone.
+  // A socket, not a pipe: the end that stays here must not be inherited by anybody else, and the
+  // other end is the guardian's alone.
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
     throw Exception(system_error("cannot make a socket pair", errno));

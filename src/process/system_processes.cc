@@ -20,7 +20,8 @@ namespace {
 std::string_view name_of(std::string_view entry) { return entry.substr(0, entry.find('=')); }
 
 FileDescriptor open_null() {
-  // A descriptor below 3 that is closed would be taken by the next pipe, and be overwritten in the child.
+  // A descriptor below 3 that is closed would be taken by the next pipe, and be overwritten in the
+  // child.
   int descriptor = -1;
   do {
     descriptor = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -206,7 +207,8 @@ void SystemProcesses::SystemProcess::resume_output() {
 
 // It has ended.
 void SystemProcesses::SystemProcess::ready(std::uint32_t) {
-  // A process left behind may go on writing, for ever: no more than a pipe holds is from before the exit.
+  // A process left behind may go on writing, for ever: no more than a pipe holds is from before the
+  // exit.
   constexpr std::size_t kMostReads = 1 << 20 >> 16;
   for (Pipe& pipe : pipes_) {
     for (std::size_t i = 0; pipe.end.is_open() && i < kMostReads && read_some(pipe); ++i) {

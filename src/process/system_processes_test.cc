@@ -201,7 +201,8 @@ TEST(SystemProcesses, DestroyingARunningProcessEndsIt) {
   EXPECT_FALSE(log.has_exited);
 }
 
-// A program that starts a shell which starts a sleep, is killed by SIGKILL, and leaves nothing behind.
+// A program that starts a shell which starts a sleep, is killed by SIGKILL, and leaves nothing
+// behind.
 TEST(SystemProcesses, NothingGoesOnAfterTheProgramWasKilled) {
   int ends[2];
   ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
