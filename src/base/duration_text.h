@@ -8,8 +8,8 @@
 
 namespace keyway {
 
-// Never negative. The message of a failure quotes the text and shows what is understood; it does not
-// say where the text stood, which the caller knows. Beyond a hundred years is a failure too.
+// Never negative. The message of a failure quotes the text and shows what is understood; it does
+// not say where the text stood, which the caller knows. Beyond a hundred years is a failure too.
 Result<std::chrono::milliseconds> parse_duration(std::string_view text);
 
 }  // namespace keyway

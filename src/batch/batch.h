@@ -3,12 +3,14 @@
 //   Result<Summary> summary = run_batch(options, {.progress = draw, .notice = say});
 //   return summary ? exit_code(*summary) : exit_code(summary.error());
 //
-// It reads and checks the jobs, takes the state folder, runs what is not done yet on an event loop of the calling
-// thread, and answers signals meanwhile: SIGINT, SIGTERM and SIGHUP stop the run step by step, SIGUSR1 has the
-// running jobs named. SIGPIPE is ignored. Afterwards signals are as they were.
+// It reads and checks the jobs, takes the state folder, runs what is not done yet on an event loop
+// of the calling thread, and answers signals meanwhile: SIGINT, SIGTERM and SIGHUP stop the run
+// step by step, SIGUSR1 has the running jobs named. SIGPIPE is ignored. Afterwards signals are as
+// they were.
 //
-// Standard input has no place beside it for a state folder: it has one if the options give a name ("NAME.keyway"
-// in the current directory) or a folder; otherwise nothing is kept, and nothing can be resumed.
+// Standard input has no place beside it for a state folder: it has one if the options give a name
+// ("NAME.keyway" in the current directory) or a folder; otherwise nothing is kept, and nothing can
+// be resumed.
 //
 // Thread safety: one run at a time in a process.
 #pragma once
@@ -36,9 +38,9 @@ struct Watch {
   std::function<void(const Attempt&)> attempt_ended;  // every line of the joblog, as it is written
 };
 
-// An error: nothing was run. kInvalidArgument: a job or an option is wrong; kConflict: the state is of other jobs, or
-// another run has it; kIo: a file could not be read or written. The messages are for people, and end with what to
-// try; `keyway: ` is to be put before them.
+// An error: nothing was run. kInvalidArgument: a job or an option is wrong; kConflict: the state is
+// of other jobs, or another run has it; kIo: a file could not be read or written. The messages are
+// for people, and end with what to try; `keyway: ` is to be put before them.
 Result<Summary> run_batch(const Options& options, const Watch& watch);
 
 // What run_batch() would do, job by job; those that an earlier run has done are marked.

@@ -30,16 +30,19 @@ std::string not_started(const Job& job, const std::string& why) {
 
 }  // namespace
 
-// The one place where jobs are handed to the library. `weight` and `place` (a job that is tried again should
-// come before the others of its group) have no effect until the library takes a cost and a priority.
+// The one place where jobs are handed to the library. `weight` and `place` (a job that is tried
+// again should come before the others of its group) have no effect until the library takes a cost
+// and a priority.
 void BatchRunner::submit(LiveJob& live, [[maybe_unused]] int weight, [[maybe_unused]] Place place) {
   live.queued = now();
   const Result<void> posted =
-      executor_->post(live.group->name(), [this, &live] { return run_attempt(live); });
+      executor_->post(live.group->name(), [this, &live] { return run_attempt(&live); });
   if (!posted) refuse(live);
 }
 
-Task<> BatchRunner::run_attempt(LiveJob& live) {
+// A pointer, because the job outlives its coroutine and is ended by it.
+Task<> BatchRunner::run_attempt(LiveJob* waiting) {
+  LiveJob& live = *waiting;
   if (stop_ != Stop::kNot) {
     give_up(live, /*rested=*/false);
     co_return;
@@ -68,8 +71,10 @@ Task<> BatchRunner::run_attempt(LiveJob& live) {
   if (options_.output == OutputMode::kKeepOrder && attempt.final) {
     ordered_.add(live.seq, output.kept(Stream::kOut), output.kept(Stream::kErr));
   } else {
+    // Lines are on their way already: the last of them is waited for.
     co_await Printing(printer_, std::move(output.kept(Stream::kOut)),
-                      std::move(output.kept(Stream::kErr)));
+                      std::move(output.kept(Stream::kErr)),
+                      /*waits_for_others=*/options_.output == OutputMode::kLine);
   }
   free_slots_.push(attempt.slot);
   settle(live, job, attempt);
@@ -189,10 +194,11 @@ void BatchRunner::settle(LiveJob& live, const Job& job, const Attempt& attempt) 
 
 // Full jitter: jobs that failed together do not come back together.
 void BatchRunner::try_again(LiveJob& live, int weight) {
-  const int doublings = std::min(live.attempts - 1, 30);
-  const std::int64_t longest = std::min<std::int64_t>(options_.backoff.most.count(),
-                                                      options_.backoff.first.count() << doublings);
-  std::uniform_int_distribution<std::int64_t> pick(0, std::max<std::int64_t>(0, longest));
+  const std::int64_t first = options_.backoff.first.count();
+  const std::int64_t most = options_.backoff.most.count();
+  const int doublings = std::min(live.attempts - 1, 62);
+  const std::int64_t longest = first <= most >> doublings ? first << doublings : most;
+  std::uniform_int_distribution<std::int64_t> pick(0, longest);
   live.weight = weight;
   groups_.rest(*live.group, now());
   resting_.insert(&live);

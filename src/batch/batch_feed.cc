@@ -31,6 +31,12 @@ bool BatchRunner::has_room(std::uint64_t jobs, std::uint64_t bytes) const {
 bool BatchRunner::feed_some() {
   for (int i = 0; i < kJobsPerTurn; ++i) {
     if (at_end_ || stop_ != Stop::kNot || !has_room(kWindowJobs, kWindowBytes)) return false;
+    // What is refused is said at once: that too must be printed before more is read.
+    if (printer_.congested()) return false;
+    if (input_.total && reader_.jobs() == *input_.total) {
+      at_end_ = true;  // what was added since the file was checked is left for the next run
+      return false;
+    }
     switch (reader_.next()) {
       case JobReader::Next::kJob:
         take_job();
@@ -40,6 +46,12 @@ bool BatchRunner::feed_some() {
         break;
       case JobReader::Next::kEnd:
         at_end_ = true;
+        if (input_.total) {
+          input_failed({ErrorCode::kConflict,
+                        options_.jobs_file +
+                            " became shorter while it was read\n  try: put it back and run it "
+                            "again: it resumes"});
+        }
         break;
       case JobReader::Next::kFailed:
         input_failed(reader_.error());

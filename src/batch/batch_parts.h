@@ -10,8 +10,8 @@
 
 namespace keyway::batch {
 
-// A job that waits is its line of text: it is parsed again when it starts, which costs a microsecond and
-// saves most of its memory.
+// A job that waits is its line of text: it is parsed again when it starts, which costs a
+// microsecond and saves most of its memory.
 struct BatchRunner::LiveJob final : Timer {
   LiveJob(BatchRunner& owner, std::string_view line_text)
       : runner(owner),

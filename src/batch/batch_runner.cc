@@ -71,6 +71,7 @@ BatchRunner::BatchRunner(const Options& options, Input input, RunState* state, S
                       for (Try* running : running_) {
                         if (running != nullptr) running->process().resume_output();
                       }
+                      feed_soon();
                     }}),
       ordered_(printer_, [this] { feed_soon(); }),
       groups_([this](std::string_view group) { return limit_of(options_.limits, group); }),

@@ -1,24 +1,25 @@
 // Runs the jobs of one input: each in its group, under the limits, until it is ok or given up on.
 //
-//   BatchRunner runner(options, {.descriptor = file.get(), .total = facts.jobs}, &state, loop, processes, host);
+//   BatchRunner runner(options, {.descriptor = file.get(), .total = facts.jobs}, &state, loop,
+//                      processes, host);
 //   Summary summary = runner.run();
 //
-// A job is submitted to a GroupExecutor under its group, as a coroutine that has its permits while its process
-// runs. Whoever waits, for its turn or for its next try, holds nothing.
+// A job is submitted to a GroupExecutor under its group, as a coroutine that has its permits while
+// its process runs. Whoever waits, for its turn or for its next try, holds nothing.
 //
 // Guarantees:
 //   (1) Never more run than --jobs, nor of a group than its limit.
 //   (2) The jobs of a group start in the order of the input, but for those that are tried again.
-//   (3) A job has ended once its output is printed (but see kKeepOrder) and its line is in the joblog. If the joblog
-//       cannot be written, no other job starts.
-//   (4) Memory is bounded: at most kWindowJobs or kWindowBytes of the input are read ahead, whichever is
-//       less. So a group whose first job stands further down waits until jobs before it have ended: sort the
-//       input by group only if you must.
-//   (5) stdout of a try that is repeated, in this run or by a resume, is dropped (kLine: it is out already);
-//       what it wrote to stderr is printed. So stdout has one result for each job.
+//   (3) A job has ended once its output is printed (but see kKeepOrder) and its line is in the
+//       joblog. If the joblog cannot be written, no other job starts.
+//   (4) Memory is bounded: at most kWindowJobs or kWindowBytes of the input are read ahead,
+//       whichever is less. So a group whose first job stands further down waits until jobs before
+//       it have ended: sort the input by group only if you must.
+//   (5) stdout of a try that is repeated, in this run or by a resume, is dropped (kLine: it is out
+//       already); what it wrote to stderr is printed. So stdout has one result for each job.
 //
-// Stopping, each step once: no job starts any more and what runs goes on, up to the grace; SIGTERM to what runs
-// (SIGKILL after the grace); SIGKILL. Jobs that were not run are left for a resume.
+// Stopping, each step once: no job starts any more and what runs goes on, up to the grace; SIGTERM
+// to what runs (SIGKILL after the grace); SIGKILL. Jobs that were not run are left for a resume.
 //
 // Thread safety: the scheduler's thread alone.
 // Lifetime: not after anything it was given. The destructor waits for what runs.
@@ -106,7 +107,7 @@ class BatchRunner {
 
   // Running (batch_attempt.cc)
   void submit(LiveJob& live, int weight, Place place);
-  Task<> run_attempt(LiveJob& live);
+  Task<> run_attempt(LiveJob* waiting);
   Attempt begin_attempt(LiveJob& live, const Job& job);
   Command command_for(const Job& job, const Attempt& attempt, int most_attempts,
                       std::chrono::milliseconds timeout) const;

@@ -393,6 +393,25 @@ TEST_F(RunnerTest, RunningJobsCanBeNamed) {
   EXPECT_EQ(text, "1 running\n  long  group db  pid 1001  try 1  since 2.5 s");
 }
 
+// ---- an input that changes
+
+TEST_F(RunnerTest, WhatIsAddedMeanwhileIsLeftForTheNextRun) {
+  const FileDescriptor file(
+      open(folder_.write("jobs.jsonl", jobs({"a", "b", "c"})).c_str(), O_RDONLY));
+  const Summary summary = run(Input{.descriptor = file.get(), .total = 2}, nullptr);
+  EXPECT_EQ(summary.ok, 2u);
+  EXPECT_EQ(summary.not_run, 0u);
+  EXPECT_EQ(started_, 2);
+}
+
+TEST_F(RunnerTest, AFileThatBecameShorterIsSaid) {
+  const FileDescriptor file(open(folder_.write("jobs.jsonl", jobs({"a"})).c_str(), O_RDONLY));
+  const Summary summary = run(Input{.descriptor = file.get(), .total = 2}, nullptr);
+  EXPECT_EQ(summary.ending, Ending::kInputFailed);
+  EXPECT_EQ(exit_code(summary), 5);
+  EXPECT_EQ(summary.ok + summary.not_run, 2u);
+}
+
 // ---- many
 
 TEST_F(RunnerTest, JobsPastTheWindowComeInTheirTurn) {

@@ -1,10 +1,11 @@
-// What the groups of a run do: how many have jobs that wait, and which one kept the run from being shorter.
+// What the groups of a run do: how many have jobs that wait, and which one kept the run from being
+// shorter.
 //
-// A group binds while it is at its limit and has a job that waits. The group that did so for the longest time is
-// the one whose limit to raise, or whose jobs to speed up.
+// A group binds while it is at its limit and has a job that waits. The group that did so for the
+// longest time is the one whose limit to raise, or whose jobs to speed up.
 //
-// Memory: some hundred bytes for each group that has jobs now, and for 256 that had. If more than 256 groups come
-// and go, the times of those that bound least are lost; see HotKeys.
+// Memory: some hundred bytes for each group that has jobs now, and for 256 that had. If more than
+// 256 groups come and go, the times of those that bound least are lost; see HotKeys.
 //
 // Thread safety: one thread.
 #pragma once

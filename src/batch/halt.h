@@ -1,7 +1,8 @@
 // When failed jobs stop a run.
 //
-// A number: when so many jobs have failed. A percentage: when at least this part of those that ended has failed,
-// but not before kLeastEnded have ended, because one failure among the first two says little.
+// A number: when so many jobs have failed. A percentage: when at least this part of those that
+// ended has failed, but not before kLeastEnded have ended, because one failure among the first two
+// says little.
 #pragma once
 
 #include <cstdint>

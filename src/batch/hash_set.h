@@ -1,7 +1,8 @@
-// A set of 64-bit hashes: 8 bytes each in a table that is half to three quarters full once it has grown.
+// A set of 64-bit hashes: 8 bytes each in a table that is half to three quarters full once it has
+// grown.
 //
-// What it answers is about hashes: of a million different texts, two have the same one with a chance of 3 in a
-// hundred million. Who must be sure looks at the texts when it says yes.
+// What it answers is about hashes: of a million different texts, two have the same one with a
+// chance of 3 in a hundred million. Who must be sure looks at the texts when it says yes.
 //
 // Thread safety: as std::vector.
 #pragma once

@@ -14,7 +14,6 @@ namespace keyway::batch {
 namespace {
 
 using simdjson::dom::element;
-using simdjson::dom::element_type;
 
 constexpr std::array<std::string_view, 9> kFields{"id",  "group",   "cmd",     "sh",    "env",
                                                   "cwd", "timeout", "retries", "weight"};

@@ -1,11 +1,11 @@
 // One job of a jobs file, and how a line of JSON becomes one.
 //
-//   {"id":"a1","group":"db","cmd":["pg_dump","shop"],"env":{"PGHOST":"h"},"cwd":"/tmp","timeout":"5m",
-//    "retries":1,"weight":2}
+//   {"id":"a1","group":"db","cmd":["pg_dump","shop"],"env":{"PGHOST":"h"},"cwd":"/tmp",
+//    "timeout":"5m","retries":1,"weight":2}
 //
-// Exactly one of "cmd" (an argv, which no shell sees) and "sh" (a line for /bin/sh) must be there; all else
-// may be left out. Nothing in a job is expanded. `id` and `group` may be whole numbers. `timeout` is a number of
-// seconds or a text such as "1.5m"; 0 is none.
+// Exactly one of "cmd" (an argv, which no shell sees) and "sh" (a line for /bin/sh) must be there;
+// all else may be left out. Nothing in a job is expanded. `id` and `group` may be whole numbers.
+// `timeout` is a number of seconds or a text such as "1.5m"; 0 is none.
 #pragma once
 
 #include <chrono>
@@ -35,8 +35,8 @@ struct Job {
 inline constexpr std::string_view kDefaultGroup = "default";
 inline constexpr int kMostRetries = 1'000'000;
 
-// Reads jobs, one after the other. The message of a failure says what is wrong with the job and, on a second
-// line, what to try; where the job stood the caller knows.
+// Reads jobs, one after the other. The message of a failure says what is wrong with the job and, on
+// a second line, what to try; where the job stood the caller knows.
 //
 // Thread safety: as std::vector.
 class JobParser {

@@ -12,8 +12,8 @@
 
 namespace keyway::batch {
 
-// kGroup, kKeepOrder: it is kept until the try has ended. kLine: whole lines go out as they come. kNone: it is
-// dropped.
+// kGroup, kKeepOrder: it is kept until the try has ended. kLine: whole lines go out as they come.
+// kNone: it is dropped.
 //
 // Thread safety: one thread.
 class JobOutput final : public OutputListener {

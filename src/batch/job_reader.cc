@@ -158,7 +158,8 @@ JobReader::Next JobReader::fail(const Error& error) {
 
 namespace {
 
-// The line before this one in which an id stands; 0 if there is none. The descriptor stays where it is.
+// The line before this one in which an id stands; 0 if there is none. The descriptor stays where it
+// is.
 Result<std::uint64_t> first_line_with(std::string_view id, std::uint64_t before, int descriptor) {
   struct Place {
     explicit Place(int of) : descriptor(of), offset(lseek(of, 0, SEEK_CUR)) {}

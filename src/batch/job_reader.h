@@ -6,7 +6,7 @@
 //       case JobReader::Next::kJob: use(reader.job(), reader.text()); break;
 //       case JobReader::Next::kNeedsInput: reader.fill(); break;          // one read(2)
 //       case JobReader::Next::kEnd: return;
-//       case JobReader::Next::kFailed: return fail(reader.error());       // names file, line and what to do
+//       case JobReader::Next::kFailed: return fail(reader.error());  // names file and line
 //     }
 //   }
 //
@@ -14,8 +14,9 @@
 //   (1) next() never waits; fill() waits only if the descriptor has nothing to read.
 //   (2) Memory: 256 KiB, or the longest line; one above 16 MiB is an error.
 //   (3) Blank lines are no jobs. The last line needs no newline.
-//   (4) An id that was there before is an error. Only 8 bytes of each id are kept, so it is a suspicion, with a
-//       chance of error of 3 in a hundred million for a million jobs; who can read the input again makes sure.
+//   (4) An id that was there before is an error. Only 8 bytes of each id are kept, so it is a
+//       suspicion, with a chance of error of 3 in a hundred million for a million jobs; who can
+//       read the input again makes sure.
 //
 // Thread safety: as std::vector.
 // Lifetime: the descriptor and the limits outlive it.
@@ -120,8 +121,8 @@ struct JobFileFacts {
   std::vector<std::uint64_t> fingerprints;  // of each job's line, in order
 };
 
-// Reads a regular file to its end before anything runs: a mistake in the last line is found before the
-// first job starts. The descriptor is at its beginning again afterwards.
+// Reads a regular file to its end before anything runs: a mistake in the last line is found before
+// the first job starts. The descriptor is at its beginning again afterwards.
 Result<JobFileFacts> check_jobs(const std::string& file, int descriptor, const Limits& limits);
 
 // Of a line; the same on every machine of the same byte order, and in every version.

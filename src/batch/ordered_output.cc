@@ -56,7 +56,7 @@ void OrderedOutput::print_next() {
     printer_.print(*this);
   }
   in_loop_ = false;
-  if (held_.empty() && !printing_ && store_.size() > 0) store_ = CapturedOutput(kMemoryBytes);
+  if (held_.empty() && !printing_ && !store_.empty()) store_ = CapturedOutput(kMemoryBytes);
   if (next_ != before) advanced_();
 }
 

@@ -1,7 +1,7 @@
 // Prints what jobs wrote in the order of the jobs, whatever the order in which they ended.
 //
-// What must wait for an earlier job is kept in one store: 16 MiB in memory, beyond that in a temporary file without
-// a name. Each job that waits costs some 100 bytes besides.
+// What must wait for an earlier job is kept in one store: 16 MiB in memory, beyond that in a
+// temporary file without a name. Each job that waits costs some 100 bytes besides.
 //
 // Thread safety: one thread.
 #pragma once

@@ -1,13 +1,14 @@
 // Passes what jobs wrote on to the program's own stdout and stderr, one job after the other.
 //
-// It waits for a slow reader without holding up anything else: whoever prints is told when it is out, and a job
-// keeps its place until then, so that what waits to be printed is bounded by what may run.
+// It waits for a slow reader without holding up anything else: whoever prints is told when it is
+// out, and a job keeps its place until then, so that what waits to be printed is bounded by what
+// may run.
 //
 // Guarantees:
 //   (1) A Printout comes out whole, its stdout before its stderr, and nothing between its parts.
 //   (2) In the order of print().
-//   (3) A stdout that fails (nobody reads it any more) is told of once; what would go there is dropped. What
-//       cannot go to stderr is dropped silently.
+//   (3) A stdout that fails (nobody reads it any more) is told of once; what would go there is
+//       dropped. What cannot go to stderr is dropped silently.
 //
 // Thread safety: one thread.
 // Lifetime: Printouts outlive their printing.
@@ -96,11 +97,16 @@ class OutputPrinter final : private Watcher {
 //   co_await Printing(printer, std::move(out), std::move(err));
 class Printing final : private Printout {
  public:
-  Printing(OutputPrinter& printer, CapturedOutput out, CapturedOutput err)
-      : printer_(printer), texts_{std::move(out), std::move(err)} {}
+  // `waits_for_others`: also if it is empty itself, until all that was to be printed before is out.
+  Printing(OutputPrinter& printer, CapturedOutput out, CapturedOutput err,
+           bool waits_for_others = false)
+      : printer_(printer),
+        texts_{std::move(out), std::move(err)},
+        waits_for_others_(waits_for_others) {}
 
   bool await_ready() {
-    if (texts_[0].empty() && texts_[1].empty()) return true;
+    const bool is_empty = texts_[0].empty() && texts_[1].empty();
+    if (is_empty && (!waits_for_others_ || printer_.idle())) return true;
     printer_.print(*this);
     return printed_;
   }
@@ -126,6 +132,7 @@ class Printing final : private Printout {
 
   OutputPrinter& printer_;
   std::array<CapturedOutput, 2> texts_;
+  const bool waits_for_others_;
   std::coroutine_handle<> coroutine_;
   const detail::TaskContext* context_ = nullptr;
   detail::Resumption resumption_;

@@ -120,7 +120,7 @@ Result<void> RunState::read_fingerprints() {
 
 Result<void> RunState::read_log() {
   std::uint64_t unknown = 0;
-  const Result<void> read = JobLog::read(log_path(), [&](std::uint64_t seq, bool ok) {
+  Result<void> read = JobLog::read(log_path(), [&](std::uint64_t seq, bool ok) {
     has_earlier_run_ = true;
     if (seq == 0 || seq > earlier_.size()) {
       unknown = seq;

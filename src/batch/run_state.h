@@ -4,10 +4,10 @@
 //   joblog.jsonl   what was tried, and how it ended; see JobLog
 //   fingerprint    16 bytes "keyway-batch-v1\n", then 8 bytes for each job's line, in order
 //
-// What may change between two runs: anything about jobs that are not done. Lines may be added at the end, and a
-// line whose job failed may be corrected. If the line of a job that is done is another one now (it was changed,
-// or lines were put in or taken out before it), the numbers in the joblog mean other jobs, and the folder is
-// refused.
+// What may change between two runs: anything about jobs that are not done. Lines may be added at
+// the end, and a line whose job failed may be corrected. If the line of a job that is done is
+// another one now (it was changed, or lines were put in or taken out before it), the numbers in the
+// joblog mean other jobs, and the folder is refused.
 //
 // Done is what ended ok. A run that resumes repeats what failed, was cancelled or never ran.
 //
@@ -31,11 +31,12 @@ class RunState {
   // Where the state of a run is kept; empty: nowhere, because standard input has no name.
   static std::string folder_of(const Options& options);
 
-  // Takes the folder for this run, and makes it if there is none. kConflict: another run has it, or it is not
-  // of a batch. With `fresh`, what an earlier run left is forgotten.
+  // Takes the folder for this run, and makes it if there is none. kConflict: another run has it, or
+  // it is not of a batch. With `fresh`, what an earlier run left is forgotten.
   static Result<RunState> open(const std::string& folder, bool fresh);
 
-  // Only looks: nothing is taken, made or changed, and log() is not there. No folder is an empty one.
+  // Only looks: nothing is taken, made or changed, and log() is not there. No folder is an empty
+  // one.
   static Result<RunState> peek(const std::string& folder);
 
   // Holds the jobs of a file against those of the earlier run, and remembers them for a later one.

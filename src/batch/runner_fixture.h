@@ -27,8 +27,8 @@ using namespace std::chrono_literals;
 
 class RunnerTest : public ::testing::Test {
  protected:
-  // What a command of this name does, try by try; the last one again and again. One that is not there exits 0 after
-  // a millisecond.
+  // What a command of this name does, try by try; the last one again and again. One that is not
+  // there exits 0 after a millisecond.
   std::map<std::string, std::vector<FakeProcess>> does_;
   Options options_ = standard_options();
 

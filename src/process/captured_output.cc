@@ -87,7 +87,8 @@ std::string_view CapturedOutput::read(std::uint64_t offset, std::span<char> buff
     if (got <= 0) return {buffer.data(), filled};
     filled += static_cast<std::size_t>(got);
   }
-  if (offset + filled < size()) copy(note_, file_end);
+  const std::uint64_t reached = offset + filled;
+  if (reached >= file_end && reached < size()) copy(note_, file_end);
   return {buffer.data(), filled};
 }
 

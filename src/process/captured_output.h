@@ -1,4 +1,5 @@
-// What one stream of a process wrote: in memory up to a bound, beyond it in a temporary file without a name.
+// What one stream of a process wrote: in memory up to a bound, beyond it in a temporary file
+// without a name.
 //
 //   CapturedOutput output;
 //   output.append(text);                                 // any number of times
@@ -6,9 +7,10 @@
 //
 // Guarantees:
 //   (1) At most `memory_bytes` are in memory, whatever is appended.
-//   (2) The file is in $TMPDIR (else /tmp), has no name, and is gone with this object or with the program.
-//   (3) append() does not fail. What finds no room is counted: the text ends there, with a line that says how
-//       much is missing and why.
+//   (2) The file is in $TMPDIR (else /tmp), has no name, and is gone with this object or with the
+//       program.
+//   (3) append() does not fail. What finds no room is counted: the text ends there, with a line
+//       that says how much is missing and why.
 //
 // Thread safety: one thread.
 #pragma once

@@ -5,6 +5,7 @@
 #include <csignal>
 #include <cstring>
 #include <memory>
+#include <new>
 #include <string_view>
 #include <type_traits>
 
@@ -25,20 +26,44 @@ namespace {
 
 constexpr std::size_t kStackBytes = 64 * 1024;
 
-// The child runs on a stack of its own: on the parent's it would overwrite what the parent returns to. One
-// stack serves all, because the parent waits until the child has left it.
+// ThreadSanitizer cannot follow a child into the memory of its parent: there it gets a copy.
+#if defined(__SANITIZE_THREAD__)
+constexpr int kSharesMemory = 0;
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+constexpr int kSharesMemory = 0;
+#else
+constexpr int kSharesMemory = CLONE_VM;
+#endif
+#else
+constexpr int kSharesMemory = CLONE_VM;
+#endif
+
+enum class Step { kNone, kDirectory, kProgram };
+
+// What the child tells: nothing, if its program runs.
+struct Told {
+  volatile int failure = 0;
+  volatile Step step = Step::kNone;
+};
+
+// The child runs on a stack of its own: on the parent's it would overwrite what the parent returns
+// to. One stack serves all, because the parent waits until the child has left it. Its memory is
+// shared in any case, and what the child tells lies at its far end.
 class ChildStack {
  public:
   ChildStack()
       : memory_(mmap(nullptr, kStackBytes, PROT_READ | PROT_WRITE,
-                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0)) {}
+                     MAP_SHARED | MAP_ANONYMOUS | MAP_STACK, -1, 0)) {}
   ~ChildStack() {
     if (memory_ != MAP_FAILED) munmap(memory_, kStackBytes);
   }
   ChildStack(const ChildStack&) = delete;
   ChildStack& operator=(const ChildStack&) = delete;
 
-  // Stacks grow downwards.
+  // REQUIRES: there is memory.
+  Told& told() const { return *new (memory_) Told(); }
+  // Stacks grow downwards. Null: there is no memory.
   void* top() const {
     return memory_ == MAP_FAILED ? nullptr : static_cast<char*>(memory_) + kStackBytes;
   }
@@ -47,8 +72,6 @@ class ChildStack {
   void* memory_;
 };
 
-enum class Step { kNone, kDirectory, kProgram };
-
 // Everything the child needs, made ready by the parent: the child may not allocate, lock or throw.
 struct Plan {
   const ChildSpec* spec = nullptr;
@@ -56,9 +79,7 @@ struct Plan {
   std::vector<char*> argv;              // begins at [1]; [0] and [1] are for a script without "#!"
   std::vector<char*> environment;
   pid_t parent = 0;
-  // Written by the child, in memory that is the parent's too.
-  volatile int failure = 0;
-  volatile Step failed_step = Step::kNone;
+  Told* told = nullptr;
 };
 
 std::string_view search_path(std::span<const char* const> environment) {
@@ -82,8 +103,8 @@ std::vector<std::string> candidates_for(const std::string& name, std::string_vie
   }
 }
 
-// The child's side makes system calls directly: the wrappers of the C library may be intercepted (by
-// sanitizers), and their bookkeeping is the parent's.
+// The child's side makes system calls directly: the wrappers of the C library may be intercepted
+// (by sanitizers), and their bookkeeping is the parent's.
 #define KEYWAY_NO_SANITIZE __attribute__((no_sanitize("address", "thread", "undefined")))
 
 template <class T>
@@ -101,8 +122,8 @@ KEYWAY_NO_SANITIZE long call(long number, Arguments... arguments) {
 }
 
 KEYWAY_NO_SANITIZE void give_up(Plan& plan, Step step, int number) {
-  plan.failed_step = step;
-  plan.failure = number;
+  plan.told->step = step;
+  plan.told->failure = number;
   call(SYS_exit_group, 127);
 }
 
@@ -197,6 +218,8 @@ Spawned spawn_child(const ChildSpec& spec) {
   const bool shares = !in_use.test_and_set(std::memory_order_acquire);
   if (!shares) own_stack = std::make_unique<ChildStack>();
   const ChildStack& stack = shares ? shared_stack : *own_stack;
+  const bool has_memory = stack.top() != nullptr;
+  if (has_memory) plan.told = &stack.told();
 
   // Until it has its own memory, no handler of the parent's may run in the child.
   sigset_t all;
@@ -204,12 +227,12 @@ Spawned spawn_child(const ChildSpec& spec) {
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
   int pidfd = -1;
-  const pid_t pid = stack.top() == nullptr
-                        ? -1
-                        : clone(run_child, stack.top(),
-                                CLONE_VM | CLONE_VFORK | CLONE_PIDFD | SIGCHLD, &plan, &pidfd);
+  const int flags = kSharesMemory | CLONE_VFORK | CLONE_PIDFD | SIGCHLD;
+  const pid_t pid = has_memory ? clone(run_child, stack.top(), flags, &plan, &pidfd) : -1;
   const int clone_failure = errno;
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  const Step failed_step = has_memory ? plan.told->step : Step::kNone;
+  const int failure = has_memory ? plan.told->failure : 0;
   if (shares) in_use.clear(std::memory_order_release);
 
   Spawned spawned;
@@ -219,9 +242,9 @@ Spawned spawn_child(const ChildSpec& spec) {
     return spawned;
   }
   spawned.child.pidfd = FileDescriptor(pidfd);
-  if (plan.failed_step != Step::kNone) {
+  if (failed_step != Step::kNone) {
     waitpid(pid, nullptr, 0);
-    spawned.failure = failure_of(spec, plan.failed_step, plan.failure);
+    spawned.failure = failure_of(spec, failed_step, failure);
     return spawned;
   }
   spawned.child.pid = pid;

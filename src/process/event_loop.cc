@@ -41,10 +41,6 @@ Result<void> EventLoop::watch(int descriptor, Watcher& watcher, std::uint32_t ev
 void EventLoop::unwatch(int descriptor, Watcher& watcher) {
   const int failed = epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, descriptor, nullptr);
   KEYWAY_CHECK(failed == 0, "a descriptor was unwatched that is not watched");
-  unwatch_closed(watcher);
-}
-
-void EventLoop::unwatch_closed(Watcher& watcher) {
   --watched_;
   for (int i = next_event_; i < event_count_; ++i) {
     epoll_event& event = events_[static_cast<std::size_t>(i)];
@@ -52,8 +48,8 @@ void EventLoop::unwatch_closed(Watcher& watcher) {
   }
 }
 
-// Posting publishes the item, then asks whether the loop sleeps; the loop says that it sleeps, then looks for
-// items once more. seq_cst on both sides: one of the two sees the other.
+// Posting publishes the item, then asks whether the loop sleeps; the loop says that it sleeps, then
+// looks for items once more. seq_cst on both sides: one of the two sees the other.
 void EventLoop::post(Runnable& runnable) {
   ready_.push(runnable);
   if (sleeping_.load(std::memory_order_seq_cst)) wake();
@@ -114,8 +110,8 @@ bool EventLoop::poll() {
   return true;
 }
 
-// 0 if there is something to do already, -1 for ever. Rounded up: a timer that is not quite due would
-// make the loop spin.
+// 0 if there is something to do already, -1 for ever. Rounded up: a timer that is not quite due
+// would make the loop spin.
 int EventLoop::milliseconds_to_sleep() {
   if (!ready_.empty()) return 0;
   const std::optional<TimePoint> next = timers_.next_deadline();

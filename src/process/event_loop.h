@@ -1,5 +1,5 @@
-// A Scheduler on one thread that also waits for descriptors: what is ready, timers, pipes, processes and
-// signals all happen on that thread, one after the other.
+// A Scheduler on one thread that also waits for descriptors: what is ready, timers, pipes,
+// processes and signals all happen on that thread, one after the other.
 //
 //   EventLoop loop;
 //   GroupExecutor executor(policy, loop);              // its coroutines run on this thread
@@ -9,15 +9,16 @@
 //
 // Guarantees:
 //   (1) run(), fire() and ready() are called by run_one() alone, on the thread that made the loop.
-//   (2) Whatever is posted all the time, timers and descriptors have their turn: at least once every 64
-//       items.
-//   (3) run_one() sleeps until there is something to do. It returns false only if nothing can come: nothing
-//       is ready, no timer waits and no descriptor is watched.
+//   (2) Whatever is posted all the time, timers and descriptors have their turn: at least once
+//       every 64 items.
+//   (3) run_one() sleeps until there is something to do. It returns false only if nothing can come:
+//       nothing is ready, no timer waits and no descriptor is watched.
 //   (4) After unwatch() has returned, the watcher is not called any more.
-// Not guaranteed: that a blocking callable lets others go on. Tasks for an EventLoop are coroutines.
+// Not guaranteed: that a blocking callable lets others go on. Tasks for an EventLoop are
+// coroutines.
 //
-// Thread safety: post(), now(), add_timer(), cancel_timer() and wait_for_turns_in_progress() from any
-// thread, the rest from the thread that made it.
+// Thread safety: post(), now(), add_timer(), cancel_timer() and wait_for_turns_in_progress() from
+// any thread, the rest from the thread that made it.
 // Lifetime: outlives what was posted and what is watched.
 #pragma once
 
@@ -54,14 +55,12 @@ class EventLoop final : public Scheduler {
   EventLoop(const EventLoop&) = delete;
   EventLoop& operator=(const EventLoop&) = delete;
 
-  // Calls the watcher whenever the descriptor has one of `events`. An error for one that cannot be waited
-  // for: a regular file, which is always ready.
+  // Calls the watcher whenever the descriptor has one of `events`. An error for one that cannot be
+  // waited for: a regular file, which is always ready.
   Result<void> watch(int descriptor, Watcher& watcher, std::uint32_t events);
-  // REQUIRES: it is watched, by this watcher, and still open.
+  // Before it is closed: the kernel goes on watching what somebody else has open too, and a child
+  // that is just being started has everything. REQUIRES: it is watched, by this watcher.
   void unwatch(int descriptor, Watcher& watcher);
-  // The same for one that the caller closes at once: closing is enough for the kernel if nobody else has the
-  // same open file.
-  void unwatch_closed(Watcher& watcher);
 
   void post(Runnable& runnable) override;
   TimePoint now() const override { return std::chrono::steady_clock::now(); }

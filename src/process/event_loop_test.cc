@@ -127,6 +127,21 @@ TEST(EventLoop, AWatcherThatWasUnwatchedByAnotherIsNotCalled) {
   EXPECT_EQ(calls, 1);
 }
 
+TEST(EventLoop, AnUnwatchedDescriptorIsSilentThoughSomebodyElseHasItOpenToo) {
+  EventLoop loop;
+  Pipe pipe;
+  const FileDescriptor elsewhere(dup(pipe.out.get()));  // as a child that is just being started has
+  Reader reader([] { ADD_FAILURE() << "called after unwatch()"; });
+  ASSERT_TRUE(loop.watch(pipe.out.get(), reader, EPOLLIN).ok());
+  loop.unwatch(pipe.out.get(), reader);
+  pipe.out.close();
+  pipe.put();
+  Alarm alarm([] {});
+  loop.add_timer(alarm, loop.now());
+  EXPECT_TRUE(loop.run_one());
+  EXPECT_FALSE(loop.run_one());
+}
+
 TEST(EventLoop, WorkWithoutEndDoesNotKeepTimersAndDescriptorsWaiting) {
   EventLoop loop;
   Pipe pipe;

@@ -15,7 +15,7 @@ class FakeProcesses::Pretended final : public Process, private Timer {
     owner_.most_running_ = std::max(owner_.most_running_, owner_.running_);
     owner_.scheduler_.add_timer(*this, owner_.scheduler_.now() + what_.runs_for);
   }
-  ~Pretended() {
+  ~Pretended() override {
     if (!running_) return;
     owner_.scheduler_.cancel_timer(*this);
     --owner_.running_;

@@ -25,6 +25,7 @@ namespace {
   sigprocmask(SIG_SETMASK, &all, nullptr);
   prctl(PR_SET_NAME, "keyway-guardian");
   // Nothing is kept open that others wait to see closed, or that belongs to a run.
+  if (chdir("/") != 0) _exit(1);
   if (lifeline != 0) dup2(lifeline, 0);
   close_range(1, ~0U, 0);
   char word = 0;
@@ -47,8 +48,8 @@ Guardian::Guardian(std::size_t most_groups) : size_(most_groups) {
       mmap(nullptr, size_ * sizeof(int), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) throw Exception(system_error("cannot share memory", errno));
   groups_ = static_cast<int*>(memory);
-  // A socket, not a pipe: the end that stays here must not be inherited by anybody else, and the other
-  // end is the guardian's alone.
+  // A socket, not a pipe: the end that stays here must not be inherited by anybody else, and the
+  // other end is the guardian's alone.
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
     throw Exception(system_error("cannot make a socket pair", errno));

@@ -1,12 +1,12 @@
 // A second process that ends what this one started, should this one be killed.
 //
-// The kernel kills a child whose parent is gone (PR_SET_PDEATHSIG), but not what the child started: after
-// kill -9 of a program that runs `sh -c "a; b"`, the shell is gone and `a` goes on. The guardian has nothing to
-// do but to wait for the end of its parent; then it sends SIGKILL to every process group in a table that both
-// share, and ends.
+// The kernel kills a child whose parent is gone (PR_SET_PDEATHSIG), but not what the child started:
+// after kill -9 of a program that runs `sh -c "a; b"`, the shell is gone and `a` goes on. The
+// guardian has nothing to do but to wait for the end of its parent; then it sends SIGKILL to every
+// process group in a table that both share, and ends.
 //
 //   Guardian guardian(8);
-//   Guardian::Entry entry = guardian.enter();     // ... spawn_child({.group_record = entry.record()})
+//   Guardian::Entry entry = guardian.enter();   // spawn_child({.group_record = entry.record()})
 //   // `entry` goes when the process has been reaped
 //
 // Not guaranteed: that it reaches a process that has left its group (setsid, job control).

@@ -1,7 +1,7 @@
 // The seam between what is to be run and the processes that run it.
 //
-// SystemProcesses starts real ones on an EventLoop, FakeProcesses pretends to under a SimScheduler; what
-// runs jobs is written against this page alone.
+// SystemProcesses starts real ones on an EventLoop, FakeProcesses pretends to under a SimScheduler;
+// what runs jobs is written against this page alone.
 //
 //   Task<> run(Processes& processes, const Command& command) {
 //     ProcessWait wait(events);                                  // what comes goes to `events`
@@ -10,14 +10,14 @@
 //   }
 //
 // Guarantees:
-//   (1) For every start(): output() any number of times, then exited() once, last; never from within
-//       start() itself.
-//   (2) A command that cannot be started is one that exited with status 127 (no such program), 126 (it
-//       cannot be run) or 125 (the system could start no process), and `failure` says why.
-//   (3) Output that was written before the exit is delivered before exited(). What a process left behind
-//       writes later is not waited for.
-//   (4) Whoever destroys a Process that has not exited ends it: SIGKILL to its group. Nothing is called any
-//       more.
+//   (1) For every start(): output() any number of times, then exited() once, last; never from
+//       within start() itself.
+//   (2) A command that cannot be started is one that exited with status 127 (no such program), 126
+//       (it cannot be run) or 125 (the system could start no process), and `failure` says why.
+//   (3) Output that was written before the exit is delivered before exited(). What a process left
+//       behind writes later is not waited for.
+//   (4) Whoever destroys a Process that has not exited ends it: SIGKILL to its group. Nothing is
+//       called any more.
 //
 // Thread safety: the scheduler's thread alone.
 // Lifetime: events outlive their Process; Processes outlives all of them.
@@ -69,7 +69,8 @@ class Process {
   virtual void send_signal(int signal) = 0;
   // From now on whatever is left of its group when it exits gets SIGKILL.
   virtual void kill_group_at_exit() = 0;
-  // No output() until resume_output(), so that the process waits for room in the end. exited() ends it.
+  // No output() until resume_output(), so that the process waits for room in the end. exited() ends
+  // it.
   virtual void pause_output() = 0;
   virtual void resume_output() = 0;
 };

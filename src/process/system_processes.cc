@@ -20,7 +20,8 @@ namespace {
 std::string_view name_of(std::string_view entry) { return entry.substr(0, entry.find('=')); }
 
 FileDescriptor open_null() {
-  // A descriptor below 3 that is closed would be taken by the next pipe, and be overwritten in the child.
+  // A descriptor below 3 that is closed would be taken by the next pipe, and be overwritten in the
+  // child.
   int descriptor = -1;
   do {
     descriptor = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -31,10 +32,10 @@ FileDescriptor open_null() {
 
 }  // namespace
 
-class SystemProcesses::SystemProcess final : public Process, private Runnable, private Watcher {
+class SystemProcesses::SystemProcess final : public Process, private Timer, private Watcher {
  public:
   SystemProcess(SystemProcesses& owner, ProcessEvents& events) : owner_(owner), events_(events) {}
-  ~SystemProcess();
+  ~SystemProcess() override;
 
   void start(const Command& command);
 
@@ -59,7 +60,7 @@ class SystemProcesses::SystemProcess final : public Process, private Runnable, p
   };
 
   void ready(std::uint32_t events) override;
-  void run(Turn& turn) override;
+  void fire() override;
   void fail(int status, std::string message);
   bool read_some(Pipe& pipe);
   void watch(Pipe& pipe);
@@ -72,7 +73,6 @@ class SystemProcesses::SystemProcess final : public Process, private Runnable, p
   Child child_;
   std::array<Pipe, 2> pipes_{Pipe(*this, Stream::kOut), Pipe(*this, Stream::kErr)};
   bool running_ = false;
-  bool posted_ = false;
   bool kills_group_ = false;
   ProcessExit exit_;
 };
@@ -150,7 +150,7 @@ void SystemProcesses::SystemProcess::start(const Command& command) {
 }
 
 SystemProcesses::SystemProcess::~SystemProcess() {
-  KEYWAY_CHECK(!posted_, "a process was destroyed before it could say that it had not started");
+  owner_.loop_.cancel_timer(*this);
   for (Pipe& pipe : pipes_) close(pipe);
   if (!running_) return;
   owner_.loop_.unwatch(child_.pidfd.get(), *this);
@@ -164,14 +164,11 @@ void SystemProcesses::SystemProcess::fail(int status, std::string message) {
   entry_ = {};
   for (Pipe& pipe : pipes_) pipe.end.close();
   exit_ = {.status = status, .signal = 0, .failure = std::move(message)};
-  posted_ = true;
-  owner_.loop_.post(*this);
+  // Not from within start(); and who gives up on it before that can take it back.
+  owner_.loop_.add_timer(*this, owner_.loop_.now());
 }
 
-void SystemProcesses::SystemProcess::run(Turn&) {
-  posted_ = false;
-  events_.exited(std::move(exit_));
-}
+void SystemProcesses::SystemProcess::fire() { events_.exited(std::move(exit_)); }
 
 void SystemProcesses::SystemProcess::watch(Pipe& pipe) {
   const Result<void> watched = owner_.loop_.watch(pipe.end.get(), pipe, EPOLLIN);
@@ -180,8 +177,8 @@ void SystemProcesses::SystemProcess::watch(Pipe& pipe) {
 }
 
 void SystemProcesses::SystemProcess::close(Pipe& pipe) {
+  if (std::exchange(pipe.watched, false)) owner_.loop_.unwatch(pipe.end.get(), pipe);
   pipe.end.close();
-  if (std::exchange(pipe.watched, false)) owner_.loop_.unwatch_closed(pipe);
 }
 
 // True if there may be more.
@@ -210,7 +207,8 @@ void SystemProcesses::SystemProcess::resume_output() {
 
 // It has ended.
 void SystemProcesses::SystemProcess::ready(std::uint32_t) {
-  // A process left behind may go on writing, for ever: no more than a pipe holds is from before the exit.
+  // A process left behind may go on writing, for ever: no more than a pipe holds is from before the
+  // exit.
   constexpr std::size_t kMostReads = 1 << 20 >> 16;
   for (Pipe& pipe : pipes_) {
     for (std::size_t i = 0; pipe.end.is_open() && i < kMostReads && read_some(pipe); ++i) {

@@ -2,10 +2,10 @@
 //
 // Beyond what Processes guarantees:
 //   (1) stdin is /dev/null; a process has a group of its own.
-//   (2) When the program that made this ends, by whatever, kill -9 too, every process it started and has
-//       not seen exit is killed with its group; see Guardian.
-//   (3) After the exit, what is in the pipes is taken and they are closed, also if somebody else still has
-//       them open.
+//   (2) When the program that made this ends, by whatever, kill -9 too, every process it started
+//       and has not seen exit is killed with its group; see Guardian.
+//   (3) After the exit, what is in the pipes is taken and they are closed, also if somebody else
+//       still has them open.
 //
 // Thread safety: the loop's thread alone.
 // Lifetime: not after the loop; outlives its processes.

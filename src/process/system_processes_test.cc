@@ -80,6 +80,14 @@ TEST(SystemProcesses, ACommandThatCannotStartExitsSo) {
   EXPECT_NE(log.exit.failure.find("no-such-program-here"), std::string::npos);
 }
 
+TEST(SystemProcesses, DestroyingOneThatCouldNotStartIsSilent) {
+  House house;
+  Log log;
+  house.processes.start({.argv = {"no-such-program-here"}}, log).reset();
+  EXPECT_FALSE(house.loop.run_one());
+  EXPECT_FALSE(log.has_exited);
+}
+
 TEST(SystemProcesses, ReadNothingFromStandardInput) {
   House house;
   Log log;
@@ -193,7 +201,8 @@ TEST(SystemProcesses, DestroyingARunningProcessEndsIt) {
   EXPECT_FALSE(log.has_exited);
 }
 
-// A program that starts a shell which starts a sleep, is killed by SIGKILL, and leaves nothing behind.
+// A program that starts a shell which starts a sleep, is killed by SIGKILL, and leaves nothing
+// behind.
 TEST(SystemProcesses, NothingGoesOnAfterTheProgramWasKilled) {
   int ends[2];
   ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
