@@ -30,7 +30,8 @@ struct Attempt {
   int exit = 0;    // its exit status; meaningless if a signal ended it
   int signal = 0;  // 0: none
   AttemptOutcome outcome = AttemptOutcome::kOk;
-  bool final = true;  // no other try follows
+  bool final = true;         // no other try follows
+  std::string error_output;  // if it failed, the end of what it wrote to stderr, as far as kept
 };
 
 }  // namespace keyway

@@ -31,12 +31,11 @@ const makeBound = () => {
   const needed = duration(bound.needed), whole = duration(run.elapsed);
   const name = html('b', null, bound.name);
   const text = {
-    group: [`Bound by ${texts.group} `, name, `: its ${counted(bound.attempts, 'try', 'tries')} need ${needed} of the ${whole}, ` +
-      `with a limit of ${count(bound.limit)}. `, part > 0.8 ? 'Only a higher limit, or shorter work there, makes this run shorter.' : ''],
-    places: [`Bound by the ${count(bound.limit)} places: all work together needs ${needed} of the ${whole} in them. `,
-      part > 0.8 ? 'More places make this run shorter, if the machine has room.' : ''],
-    item: [`Bound by one ${texts.item}: `, name, ` alone ran ${needed} of the ${whole}. `,
-      part > 0.8 ? 'No limit makes this run shorter.' : ''],
+    group: [`Bound by ${texts.group} `, name, `: with its limit of ${count(bound.limit)}, its ${counted(bound.attempts, 'try', 'tries')} ` +
+      `need at least ${needed} of the ${whole}. A higher limit or shorter work there would help most.`],
+    places: [`Bound by the ${count(bound.limit)} places: all work together needs at least ${needed} of the ${whole} in them. ` +
+      'More places would help most, if the machine has room.'],
+    item: [`Bound by one ${texts.item}: `, name, ` alone ran ${needed} of the ${whole}. No limit can make the run shorter than that.`],
   }[bound.kind];
   const weak = part < 0.5 ? [`No limit bound this run: the most that any of them needs is ${needed} of the ${whole}`,
     bound.kind === 'group' ? [` (${texts.group} `, name, ')'] : bound.kind === 'item' ? [` (${texts.item} `, name, ')'] : '', '.'] : text;
