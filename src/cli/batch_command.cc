@@ -81,7 +81,7 @@ class Session {
   }
 
   void attempt_ended(const Attempt& attempt) {
-    if (recorder_) recorder_->add(attempt, attempt.error_output);
+    if (recorder_) recorder_->add(attempt);
     const bool failed =
         attempt.outcome == AttemptOutcome::kFailed || attempt.outcome == AttemptOutcome::kTimedOut;
     const bool repeated = attempt.outcome == AttemptOutcome::kRetry;
