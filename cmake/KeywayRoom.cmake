@@ -1,4 +1,4 @@
-# keyway_add_room(<room>
+# keyway_add_room(<room> [PROGRAM_ONLY]
 #   HEADERS    <file>...    public headers, relative to include/keyway/
 #   SOURCES    <file>...    relative to the room's folder
 #   LINKS      <room>...    the rooms it builds on
@@ -7,9 +7,10 @@
 #
 # Makes the static library keyway_<room>, known as keyway::<room>, and the test program keyway_<room>_tests, whose
 # tests carry the label <room>. No globs: a file that is not listed is not built, and the test
-# `every_file_is_listed` names it.
+# `every_file_is_listed` names it. A room that is PROGRAM_ONLY is part of the program `keyway`, not of the library: it
+# is not installed.
 function(keyway_add_room room)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "HEADERS;SOURCES;LINKS;TESTS;TEST_LINKS")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "PROGRAM_ONLY" "" "HEADERS;SOURCES;LINKS;TESTS;TEST_LINKS")
   if(arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "keyway_add_room(${room}): unexpected: ${arg_UNPARSED_ARGUMENTS}")
   endif()
@@ -30,9 +31,10 @@ function(keyway_add_room room)
     $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
   target_link_libraries(${target} PUBLIC ${arg_LINKS} Threads::Threads)
   keyway_own_code(${target})
-  keyway_install_target(${target})
-
-  set_property(GLOBAL APPEND PROPERTY KEYWAY_ROOMS ${target})
+  if(NOT arg_PROGRAM_ONLY)
+    keyway_install_target(${target})
+    set_property(GLOBAL APPEND PROPERTY KEYWAY_ROOMS ${target})
+  endif()
   set_property(GLOBAL APPEND PROPERTY KEYWAY_PUBLIC_HEADERS ${arg_HEADERS})
   list(TRANSFORM arg_SOURCES PREPEND "${CMAKE_CURRENT_SOURCE_DIR}/" OUTPUT_VARIABLE sources)
   list(TRANSFORM arg_TESTS PREPEND "${CMAKE_CURRENT_SOURCE_DIR}/" OUTPUT_VARIABLE tests)

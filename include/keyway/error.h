@@ -26,6 +26,8 @@ enum class ErrorCode {
   kExpired,          // the task's time to begin was over
   kWaitCycle,        // the wait could never end: the tasks wait for each other
   kResultTaken,      // a handle gives its result out once
+  kIo,               // a file, a pipe or a process failed; later it may succeed
+  kConflict,         // what is stored does not match, or is held by somebody else
 };
 
 const char* to_string(ErrorCode code);

@@ -23,6 +23,10 @@ const char* to_string(ErrorCode code) {
       return "wait_cycle";
     case ErrorCode::kResultTaken:
       return "result_taken";
+    case ErrorCode::kIo:
+      return "io";
+    case ErrorCode::kConflict:
+      return "conflict";
   }
   return "unknown";
 }

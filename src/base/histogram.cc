@@ -76,8 +76,8 @@ std::vector<Histogram::Bucket> Histogram::buckets() const {
 
 void Histogram::add(Place place, std::uint64_t times) {
   include(place.octave);
-  counts_[static_cast<std::size_t>((place.octave - first_octave_) * Place::kPerOctave +
-                                   place.step)] += times;
+  const int index = (place.octave - first_octave_) * Place::kPerOctave + place.step;
+  counts_[static_cast<std::size_t>(index)] += times;
   count_ += times;
 }
 
@@ -103,7 +103,7 @@ Histogram::Place Histogram::place_at(std::size_t index) const {
 ConcurrentHistogram::~ConcurrentHistogram() {
   Octaves* octaves = octaves_.load(std::memory_order_relaxed);  // nobody else is here any more
   if (octaves == nullptr) return;
-  for (std::atomic<Octave*>& octave : *octaves) delete octave.load(std::memory_order_relaxed);
+  for (const std::atomic<Octave*>& octave : *octaves) delete octave.load(std::memory_order_relaxed);
   delete octaves;
 }
 

@@ -184,6 +184,7 @@ TEST(ConcurrentHistogram, LosesNothingThatManyThreadsAdd) {
   std::latch start(kThreads);
   {
     std::vector<std::jthread> threads;
+    threads.reserve(kThreads);
     for (int thread = 0; thread < kThreads; ++thread) {
       threads.emplace_back([&, thread] {
         start.arrive_and_wait();

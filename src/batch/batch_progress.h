@@ -6,6 +6,8 @@
 #include <optional>
 #include <string>
 
+#include "keyway/error.h"
+
 namespace keyway::batch {
 
 struct Progress {
@@ -22,7 +24,15 @@ struct Progress {
   std::chrono::milliseconds elapsed{0};
 };
 
-enum class Ending { kFinished, kHalted, kInterrupted, kTerminated, kStoreFailed };
+enum class Ending {
+  kFinished,
+  kHalted,        // by --halt
+  kInterrupted,   // by SIGINT
+  kTerminated,    // by SIGTERM or SIGHUP
+  kStoreFailed,   // the joblog could not be written
+  kInputFailed,   // a job on standard input was wrong, or it could not be read
+  kOutputClosed,  // nobody reads stdout any more; said to nobody
+};
 
 struct Quantiles {
   std::chrono::microseconds p50{0}, p95{0}, p99{0}, max{0};
@@ -30,7 +40,8 @@ struct Quantiles {
 
 struct Summary {
   Ending ending = Ending::kFinished;
-  std::uint64_t jobs = 0;  // that ended in this run
+  std::optional<Error> failure;  // why, if something failed: to be printed as any error
+  std::uint64_t jobs = 0;        // that ended in this run
   std::uint64_t groups = 0;
   std::uint64_t ok = 0;
   std::uint64_t ok_after_retry = 0;

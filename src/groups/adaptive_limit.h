@@ -27,7 +27,7 @@
 //       halves it once more, for its time).
 //   (2) Less than half of a window's tasks, however slow or quick, do not move it.
 //   (3) It grows only while at least half of the tasks ended with the limit reached.
-//   (4) Deterministic: the same calls give the same limits. Memory: 1.7 KB at most.
+//   (4) Deterministic: the same calls give the same limits. Memory: 2.3 KB at most.
 // Not guaranteed: a useful limit for tasks whose times differ by orders of magnitude from minute to
 // minute, or if failures, which may be quick, are counted among the completions: leave them out.
 //

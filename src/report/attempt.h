@@ -31,6 +31,8 @@ struct Attempt {
   int signal = 0;  // 0: none
   AttemptOutcome outcome = AttemptOutcome::kOk;
   bool final = true;  // no other try follows
+  // The end of what it wrote to stderr, if it was not ok; not in the joblog.
+  std::string error_output;
 };
 
 }  // namespace keyway

@@ -1,0 +1,315 @@
+#include "batch/batch.h"
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <random>
+
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/system_error.h"
+#include "batch/batch_runner.h"
+#include "batch/job_reader.h"
+#include "batch/run_state.h"
+#include "process/event_loop.h"
+#include "process/system_processes.h"
+
+namespace keyway::batch {
+
+namespace {
+
+// ---- signals
+
+// Takes the signals of the process for as long as it lives. Those that are ignored (nohup) stay so.
+class Signals final : private Watcher {
+ public:
+  Signals(EventLoop& loop, BatchRunner& runner, const Watch& watch)
+      : loop_(loop), runner_(runner), watch_(watch) {
+    sigemptyset(&taken_);
+    for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1}) {
+      struct sigaction action{};
+      sigaction(signal, nullptr, &action);
+      if (action.sa_handler != SIG_IGN) sigaddset(&taken_, signal);
+    }
+    pthread_sigmask(SIG_BLOCK, &taken_, &before_);
+    struct sigaction ignore{};
+    ignore.sa_handler = SIG_IGN;
+    sigaction(SIGPIPE, &ignore, &pipe_before_);
+    descriptor_ = FileDescriptor(signalfd(-1, &taken_, SFD_CLOEXEC | SFD_NONBLOCK));
+    watched_ = descriptor_.is_open() && loop_.watch(descriptor_.get(), *this, EPOLLIN).ok();
+    KEYWAY_CHECK(watched_, "signals cannot be waited for");
+  }
+  ~Signals() {
+    loop_.unwatch(descriptor_.get(), *this);
+    sigaction(SIGPIPE, &pipe_before_, nullptr);
+    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+  }
+  Signals(const Signals&) = delete;
+  Signals& operator=(const Signals&) = delete;
+
+ private:
+  void ready(std::uint32_t) override {
+    signalfd_siginfo info{};
+    while (read(descriptor_.get(), &info, sizeof info) == sizeof info) {
+      const int signal = static_cast<int>(info.ssi_signo);
+      if (signal != SIGUSR1) {
+        runner_.signal_received(signal);
+      } else if (watch_.notice) {
+        watch_.notice(runner_.describe_running());
+      }
+    }
+  }
+
+  EventLoop& loop_;
+  BatchRunner& runner_;
+  const Watch& watch_;
+  sigset_t taken_{};
+  sigset_t before_{};
+  struct sigaction pipe_before_{};
+  FileDescriptor descriptor_;
+  bool watched_ = false;
+};
+
+// ---- progress
+
+class ProgressTimer final : private Timer {
+ public:
+  ProgressTimer(Scheduler& scheduler, BatchRunner& runner, const Watch& watch)
+      : scheduler_(scheduler), runner_(runner), watch_(watch) {
+    if (watch_.progress) fire();
+  }
+  ~ProgressTimer() { scheduler_.cancel_timer(*this); }
+
+ private:
+  void fire() override {
+    watch_.progress(runner_.progress());
+    scheduler_.add_timer(*this, scheduler_.now() + std::max(watch_.every, Millis(1)));
+  }
+
+  Scheduler& scheduler_;
+  BatchRunner& runner_;
+  const Watch& watch_;
+};
+
+// ---- what a run needs
+
+struct OpenInput {
+  FileDescriptor file;  // not open: standard input
+  Input input;
+  JobFileFacts facts;
+};
+
+// A regular file is checked whole; what can be read only once is checked as it is read.
+Result<OpenInput> open_input(const Options& options) {
+  OpenInput open_input;
+  if (options.jobs_file == "-") {
+    open_input.input.descriptor = STDIN_FILENO;
+    return open_input;
+  }
+  const std::string& path = options.jobs_file;
+  open_input.file = FileDescriptor(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!open_input.file.is_open()) {
+    const int why = errno;
+    return Error{ErrorCode::kInvalidArgument,
+                 "cannot open " + path + ": " + errno_text(why) + "\n  try: - for standard input"};
+  }
+  open_input.input.descriptor = open_input.file.get();
+  struct stat status{};
+  if (fstat(open_input.file.get(), &status) != 0) return system_error("cannot read " + path, errno);
+  if (S_ISDIR(status.st_mode)) {
+    return Error{ErrorCode::kInvalidArgument, path + " is a folder\n  try: the jobs file in it"};
+  }
+  if (!S_ISREG(status.st_mode)) return open_input;
+  Result<JobFileFacts> facts = check_jobs(path, open_input.file.get(), options.limits);
+  if (!facts) return facts.error();
+  open_input.input.total = facts->jobs;
+  open_input.facts = std::move(*facts);
+  return open_input;
+}
+
+Result<void> validate(const Options& options) {
+  const auto wrong = [](std::string what) {
+    return Error{ErrorCode::kInvalidArgument, std::move(what)};
+  };
+  if (options.jobs < 1) return wrong("--jobs must be at least 1");
+  if (options.retries < 0 || options.retries > kMostRetries) {
+    return wrong("--retries must be from 0 to " + std::to_string(kMostRetries));
+  }
+  if (options.timeout < Millis(0) || options.grace < Millis(0)) {
+    return wrong("--timeout and --grace must not be negative");
+  }
+  if (options.backoff.first < Millis(0) || options.backoff.most < options.backoff.first) {
+    return wrong("--backoff must go from a shorter to a longer time\n  try: --backoff 500ms..30s");
+  }
+  return {};
+}
+
+std::string with_commas(std::uint64_t number) {
+  std::string text = std::to_string(number);
+  for (std::size_t at = text.size(); at > 3;) text.insert(at -= 3, ",");
+  return text;
+}
+
+// Three descriptors for each process, and some for the rest.
+void allow_descriptors(int jobs) {
+  rlimit limit{};
+  const auto wanted = static_cast<rlim_t>(jobs) * 4 + 64;
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= wanted) return;
+  limit.rlim_cur = std::min(limit.rlim_max, wanted);
+  setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+std::string new_run_id(std::uint64_t random) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%lx-%04x", static_cast<unsigned long>(time(nullptr)),
+                static_cast<unsigned>(random & 0xffff));
+  return text;
+}
+
+// As it would have to be typed.
+std::string quoted_for_shell(const std::string& word) {
+  constexpr std::string_view kPlain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./,:@%^";
+  if (!word.empty() && word.find_first_not_of(kPlain) == std::string::npos) return word;
+  std::string quoted = "'";
+  for (const char letter : word) {
+    if (letter == '\'') {
+      quoted += "'\\''";
+    } else {
+      quoted += letter;
+    }
+  }
+  return quoted + "'";
+}
+
+std::string command_line(const Job& job) {
+  if (job.is_shell) return job.argv.back();
+  std::string line;
+  for (const std::string& word : job.argv) {
+    if (!line.empty()) line += ' ';
+    line += quoted_for_shell(word);
+  }
+  return line;
+}
+
+}  // namespace
+
+Result<Summary> run_batch(const Options& options, const Watch& watch) {
+  if (const Result<void> valid = validate(options); !valid) return valid.error();
+  Result<OpenInput> input = open_input(options);
+  if (!input) return input.error();
+
+  std::optional<RunState> state;
+  if (const std::string folder = RunState::folder_of(options); !folder.empty()) {
+    Result<RunState> opened = RunState::open(folder, options.fresh);
+    if (!opened) return opened.error();
+    state = std::move(*opened);
+    if (input->input.total) {
+      const Result<void> matched = state->match(options.jobs_file, input->facts.fingerprints);
+      if (!matched) return matched.error();
+    }
+    if (state->has_earlier_run() && watch.notice) {
+      std::string text = "resuming: " + with_commas(state->done());
+      if (input->input.total) text += " of " + with_commas(*input->input.total);
+      watch.notice(text + " jobs are done already");
+    }
+  }
+  input->facts.fingerprints = {};
+
+  allow_descriptors(options.jobs);
+  std::random_device entropy;
+  const std::uint64_t seed = std::uint64_t{entropy()} << 32 | entropy();
+  try {
+    EventLoop loop;
+    SystemProcesses processes(loop, static_cast<std::size_t>(options.jobs));
+    BatchRunner runner(options, input->input, state ? &*state : nullptr, loop, processes,
+                       {.loop = &loop,
+                        .run_id = new_run_id(seed),
+                        .seed = seed,
+                        .notice = watch.notice,
+                        .before_output = watch.before_output,
+                        .attempt_ended = watch.attempt_ended});
+    const Signals signals(loop, runner, watch);
+    Summary summary;
+    {
+      const ProgressTimer timer(loop, runner, watch);
+      summary = runner.run();
+    }
+    if (watch.progress) watch.progress(runner.progress());
+    return summary;
+  } catch (const Exception& exception) {
+    return exception.error();
+  }
+}
+
+Result<void> plan_batch(const Options& options,
+                        const std::function<void(const PlannedJob&)>& show) {
+  if (const Result<void> valid = validate(options); !valid) return valid;
+  const Result<OpenInput> input = open_input(options);
+  if (!input) return input.error();
+  const std::string folder = RunState::folder_of(options);
+  std::optional<RunState> state;
+  if (!folder.empty() && !options.fresh) {
+    Result<RunState> seen = RunState::peek(folder);
+    if (!seen) return seen.error();
+    state = std::move(*seen);
+    const Result<void> same = state->compare(options.jobs_file, input->facts.fingerprints);
+    if (input->input.total && !same) return same;
+  }
+  JobReader reader(options.jobs_file, input->input.descriptor, options.limits);
+  while (true) {
+    switch (reader.next()) {
+      case JobReader::Next::kNeedsInput:
+        if (const Result<void> filled = reader.fill(); !filled) return filled;
+        break;
+      case JobReader::Next::kJob: {
+        const Job& job = reader.job();
+        show({.seq = reader.seq(),
+              .id = job.id,
+              .group = job.group,
+              .limit = limit_of(options.limits, job.group),
+              .weight = job.weight,
+              .command = command_line(job),
+              .is_done = state && state->is_done(reader.seq())});
+        break;
+      }
+      case JobReader::Next::kFailed:
+        return reader.error();
+      case JobReader::Next::kEnd:
+        return {};
+    }
+  }
+}
+
+int exit_code(const Summary& summary) {
+  if (summary.failure && summary.ending != Ending::kOutputClosed)
+    return exit_code(*summary.failure);
+  switch (summary.ending) {
+    case Ending::kFinished:
+      return summary.failed == 0 ? 0 : 1;
+    case Ending::kHalted:
+      return 4;
+    case Ending::kInterrupted:
+      return 130;
+    case Ending::kTerminated:
+      return 143;
+    case Ending::kStoreFailed:
+    case Ending::kInputFailed:
+    case Ending::kOutputClosed:
+      return 3;
+  }
+  return 3;
+}
+
+int exit_code(const Error& error) {
+  if (error.code == ErrorCode::kIo) return 3;
+  if (error.code == ErrorCode::kConflict) return 5;
+  return 2;
+}
+
+}  // namespace keyway::batch

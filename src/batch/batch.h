@@ -1,0 +1,62 @@
+// `keyway batch`, without its flags: from Options to a Summary.
+//
+//   Result<Summary> summary = run_batch(options, {.progress = draw, .notice = say});
+//   return summary ? exit_code(*summary) : exit_code(summary.error());
+//
+// It reads and checks the jobs, takes the state folder, runs what is not done yet on an event loop
+// of the calling thread, and answers signals meanwhile: SIGINT, SIGTERM and SIGHUP stop the run
+// step by step, SIGUSR1 has the running jobs named. SIGPIPE is ignored. Afterwards signals are as
+// they were.
+//
+// Standard input has no place beside it for a state folder: it has one if the options give a name
+// ("NAME.keyway" in the current directory) or a folder; otherwise nothing is kept, and nothing can
+// be resumed.
+//
+// Thread safety: one run at a time in a process.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include "batch/batch_options.h"
+#include "batch/batch_progress.h"
+#include "keyway/error.h"
+#include "report/attempt.h"
+
+namespace keyway::batch {
+
+// Who watches a run; each may be empty. All are called on the thread that runs the batch.
+struct Watch {
+  std::chrono::milliseconds every{100};           // between two calls of `progress`
+  std::function<void(const Progress&)> progress;  // also once at the beginning and at the end
+  std::function<void(std::string_view)>
+      notice;                           // something to say on stderr, without a newline at its end
+  std::function<void()> before_output;  // a job's output is about to be written
+  std::function<void(const Attempt&)> attempt_ended;  // every line of the joblog, as it is written
+};
+
+// An error: nothing was run. kInvalidArgument: a job or an option is wrong; kConflict: the state is
+// of other jobs, or another run has it; kIo: a file could not be read or written. The messages are
+// for people, and end with what to try; `keyway: ` is to be put before them.
+Result<Summary> run_batch(const Options& options, const Watch& watch);
+
+// What run_batch() would do, job by job; those that an earlier run has done are marked.
+struct PlannedJob {
+  std::uint64_t seq = 0;
+  std::string id;
+  std::string group;
+  int limit = 1;  // of the group
+  int weight = 1;
+  std::string command;  // as one would type it into a shell
+  bool is_done = false;
+};
+Result<void> plan_batch(const Options& options, const std::function<void(const PlannedJob&)>& show);
+
+// As the contract of the command has them.
+int exit_code(const Summary& summary);
+int exit_code(const Error& error);
+
+}  // namespace keyway::batch
