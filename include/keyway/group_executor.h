@@ -156,6 +156,13 @@ class GroupExecutor {
     return detail::turned_away(group_key);
   }
 
+  template <class F>
+  Result<void> post(std::string_view group_key, const TaskOptions& options, F&& callable) {
+    const std::size_t hash = detail::require_key(group_key);
+    if (enqueue(make(1, group_key, options, std::forward<F>(callable)), hash)) return {};
+    return detail::turned_away(group_key);
+  }
+
   // Submits all, waits for all, and gives the results in the order of the tasks, whatever became of
   // each. If `stop` is requested meanwhile, what is not done is cancelled.
   template <class T>

@@ -30,13 +30,12 @@ std::string not_started(const Job& job, const std::string& why) {
 
 }  // namespace
 
-// The one place where jobs are handed to the library. `weight` and `place` (a job that is tried
-// again should come before the others of its group) have no effect until the library takes a cost
-// and a priority.
-void BatchRunner::submit(LiveJob& live, [[maybe_unused]] int weight, [[maybe_unused]] Place place) {
+// A job that is tried again comes before the others of its group.
+void BatchRunner::submit(LiveJob& live, int weight, Place place) {
   live.queued = now();
+  const TaskOptions options{.cost = weight, .priority = place == Place::kFront ? 1 : 0};
   const Result<void> posted =
-      executor_->post(live.group->name(), [this, &live] { return run_attempt(&live); });
+      executor_->post(live.group->name(), options, [this, &live] { return run_attempt(&live); });
   if (!posted) refuse(live);
 }
 
