@@ -7,7 +7,7 @@ presets := dev release clang asan tsan
 cxx_files = find $(wildcard include src examples tests benchmarks) \( -name '*.h' -o -name '*.cc' \) -type f
 tidy_files = find src examples -name '*.cc' ! -name '*_test.cc' -type f
 
-.PHONY: help run test check bench fmt install clean
+.PHONY: help run test check bench fmt docs install clean
 .PHONY: setup-build setup-check setup-bench check-fmt check-tidy $(presets:%=test-%)
 .NOTPARALLEL:
 
@@ -16,10 +16,13 @@ help:  ## print this menu
 	@sed -n 's/^\([a-z-]*\):.*  ## /  \1\t/p' $(MAKEFILE_LIST) | expand -t 12
 	@echo 'Set JOBS=n to build and test with n processes (now $(JOBS)).'
 
-run: setup-build  ## build the release and run the first example
+run: setup-build  ## build the release and run a sample of jobs with it
 	cmake --preset release
-	cmake --build --preset release -j $(JOBS) --target group_timeline
-	build/release/examples/group_timeline
+	cmake --build --preset release -j $(JOBS) --target keyway_program
+	@echo 'Some of these jobs fail on purpose: keyway ends with status 1, and that is right here.'
+	build/release/bin/keyway batch examples/jobs.jsonl --jobs 8 --limits examples/limits.toml \
+	  --backoff 100ms..500ms --state build/sample.keyway --report build/sample.html --fresh \
+	  || test $$? -eq 1
 
 test: setup-build test-dev  ## build and run all tests: the check before every commit
 
@@ -33,9 +36,15 @@ bench: setup-bench  ## build the release and measure it against its peers
 fmt: setup-check  ## format all C++ files
 	$(cxx_files) -exec clang-format-19 -i {} +
 
+docs: setup-build  ## write docs/ anew from the commands' descriptions
+	cmake --preset release
+	cmake --build --preset release -j $(JOBS) --target keyway_program
+	for command in batch config; do \
+	  build/release/bin/keyway man $$command --markdown > docs/keyway-$$command.md; done
+
 install: setup-build  ## build the release and install it to PREFIX (/usr/local)
 	cmake --preset release
-	cmake --build --preset release -j $(JOBS) --target keyway_libraries
+	cmake --build --preset release -j $(JOBS) --target keyway_installable
 	cmake --install build/release --prefix $(PREFIX)
 
 clean:  ## remove all build output

@@ -14,6 +14,10 @@ build_packages='
   cmake               cmake
   ninja-build         ninja
   libgtest-dev        gtest/gtest.h
+  libcli11-dev        CLI/CLI.hpp
+  libtomlplusplus-dev toml++/toml.h
+  libfmt-dev          fmt/format.h
+  libsimdjson-dev     simdjson.h
 '
 check_packages="$build_packages"'
   clang-19            clang++-19

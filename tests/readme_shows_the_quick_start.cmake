@@ -5,5 +5,5 @@ file(READ "${ROOT}/examples/quick_start.cc" program)
 string(FIND "${readme}" "```cpp\n${program}```" place)
 if(place EQUAL -1)
   message(FATAL_ERROR "README.md does not show examples/quick_start.cc as it is. Copy the program into the section "
-    "\"Use it in your project\".")
+    "\"The library in your project\".")
 endif()

@@ -23,6 +23,7 @@ enum class ErrorCode {
   kRejected,         // a queue threshold was reached; later it may succeed
   kCancelled,        // somebody asked the task to stop
   kTimeout,          // the wait ended before the task did
+  kExpired,          // the task's time to begin was over
   kWaitCycle,        // the wait could never end: the tasks wait for each other
   kResultTaken,      // a handle gives its result out once
   kIo,               // a file, a pipe or a process failed; later it may succeed
@@ -67,6 +68,13 @@ class TimeoutError : public Exception {
  public:
   explicit TimeoutError(std::string message)
       : Exception({ErrorCode::kTimeout, std::move(message), /*retryable=*/true}) {}
+};
+
+// The error of a task whose time to begin was over before it could.
+class ExpiredError : public Exception {
+ public:
+  explicit ExpiredError(std::string message)
+      : Exception({ErrorCode::kExpired, std::move(message), /*retryable=*/true}) {}
 };
 
 // A value, or the Error that explains why there is none.

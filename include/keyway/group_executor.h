@@ -30,19 +30,23 @@
 #include <chrono>
 #include <concepts>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "keyway/executor_scheduler.h"
+#include "keyway/explanation.h"
 #include "keyway/group_policy.h"
 #include "keyway/group_result.h"
 #include "keyway/group_task.h"
 #include "keyway/scheduler.h"
+#include "keyway/submit_awaiter.h"
 #include "keyway/task.h"
 #include "keyway/task_handle.h"
 #include "keyway/task_listener.h"
+#include "keyway/task_options.h"
 #include "keyway/thread_pool.h"
 
 namespace keyway {
@@ -59,6 +63,7 @@ struct GroupStats {
   std::uint64_t succeeded = 0;
   std::uint64_t failed = 0;
   std::uint64_t cancelled = 0;
+  std::uint64_t expired = 0;
   std::uint64_t rejected = 0;
   std::uint64_t running = 0;  // tasks that hold permits now
   std::uint64_t waiting = 0;
@@ -91,12 +96,63 @@ class GroupExecutor {
     return handle;
   }
 
+  // The same for one that asks for more than its place in the queue.
+  template <class F>
+  auto submit(std::string_view group_key, const TaskOptions& options, F&& callable)
+      -> TaskHandle<detail::TaskValue<std::decay_t<F>>> {
+    const std::size_t hash = detail::require_key(group_key);
+    auto& task = make(2, group_key, options, std::forward<F>(callable));
+    TaskHandle<detail::TaskValue<std::decay_t<F>>> handle(task);
+    enqueue(task, hash);
+    return handle;
+  }
+
+  // Three ways to come upon a full queue without asking the policy. A task that is turned away by them
+  // is counted and seen by the listener as any other; its callable is gone.
+
+  // An error (kRejected) if there is no room now.
+  template <class F>
+  auto try_submit(std::string_view group_key, const TaskOptions& options, F&& callable)
+      -> Result<TaskHandle<detail::TaskValue<std::decay_t<F>>>> {
+    const std::size_t hash = detail::require_key(group_key);
+    auto& task = make(2, group_key, options, std::forward<F>(callable));
+    TaskHandle<detail::TaskValue<std::decay_t<F>>> handle(task);
+    if (!try_enqueue(task, hash)) return detail::turned_away(group_key);
+    return handle;
+  }
+
+  // Blocks until there is room, those who came first in front; an error (kTimeout) when `timeout` is
+  // over, or (kShutdown) if the executor is shut down meanwhile. Within a task it is a wait as for
+  // another task: the permits in the way are given back, and one that could never end is an error
+  // (kWaitCycle).
+  template <class F>
+  auto submit_within(Duration timeout, std::string_view group_key, const TaskOptions& options,
+                     F&& callable) -> Result<TaskHandle<detail::TaskValue<std::decay_t<F>>>> {
+    const std::size_t hash = detail::require_key(group_key);
+    auto& task = make(2, group_key, options, std::forward<F>(callable));
+    TaskHandle<detail::TaskValue<std::decay_t<F>>> handle(task);
+    if (Result<void> taken = enqueue_within(task, hash, timeout); !taken) return taken.error();
+    return handle;
+  }
+
+  // The same for a coroutine: Result<TaskHandle<T>> handle = co_await executor.submit_async(...);
+  // It waits without a timeout; but a task with `start_within` is over, kExpired, when its time is.
+  // With g++ 12, do not write a lambda that captures more than plain values and references into the
+  // co_await expression: the compiler destroys such a temporary twice. Name it before.
+  template <class F>
+  auto submit_async(std::string_view group_key, const TaskOptions& options, F&& callable)
+      -> SubmitAwaiter<detail::TaskValue<std::decay_t<F>>> {
+    const std::size_t hash = detail::require_key(group_key);
+    auto& task = make(2, group_key, options, std::forward<F>(callable));
+    return {*engine_, hash, TaskHandle<detail::TaskValue<std::decay_t<F>>>(task)};
+  }
+
   // Fire and forget: no handle, no id. A task that is turned away is an error (kRejected), unless
   // the policy lets the caller run it. What it throws is seen by the listener alone.
   template <class F>
   Result<void> post(std::string_view group_key, F&& callable) {
     const std::size_t hash = detail::require_key(group_key);
-    if (enqueue(make(1, group_key, {}, std::forward<F>(callable)), hash)) return {};
+    if (enqueue(make(1, group_key, std::string_view(), std::forward<F>(callable)), hash)) return {};
     return detail::turned_away(group_key);
   }
 
@@ -109,10 +165,32 @@ class GroupExecutor {
   // A group that is used often: submits through the handle skip the lookup of its key.
   GroupHandle group(std::string_view group_key);
 
+  // Changes limits while tasks run: up at once, down as tasks end; nobody who runs is disturbed. What
+  // is not given stays. Holds until it is changed again, or forgotten by evict_group(). An error
+  // (kInvalidArgument) for a limit out of range.
+  Result<void> set_limits(std::string_view group_key, const GroupLimits& limits);
+  Result<void> set_limit(std::string_view group_key, int max_concurrency) {
+    return set_limits(group_key, {.max_concurrency = max_concurrency});
+  }
+  // Only of an executor that was made with a global limit.
+  Result<void> set_global_limit(int max_in_flight);
+
+  // While a group, or all, are paused, tasks are taken in but none begins; those that run go on.
+  void pause_group(std::string_view group_key);
+  void resume_group(std::string_view group_key);
+  void pause();
+  void resume();
+
+  // Waits until a group, or the executor, has no tasks: those submitted meanwhile included. False
+  // when the time is over. Throws Exception (kWaitCycle) within a task that it would wait for.
+  bool drain_group(std::string_view group_key, Duration timeout = Duration::max());
+  bool drain(Duration timeout = Duration::max());
+
   // Ends a group's waiting tasks kRejected and requests stop of its running ones. The key can be
   // used again at once.
   void shutdown_group(std::string_view group_key);
-  // Forgets the group's limits: the next submit finds them anew. Tasks are not touched.
+  // Forgets the group's limits, also those that were set: the next submit finds them anew. Tasks are
+  // not touched.
   void evict_group(std::string_view group_key);
 
   // No more submits. Waiting tasks end kRejected; running ones get a stop request, and finish.
@@ -127,6 +205,20 @@ class GroupExecutor {
   GroupStats group_stats(std::string_view group_key) const;
   // The groups that have running or waiting tasks, in alphabetical order.
   std::vector<std::string> active_group_keys() const;
+  // Why the group's next task, or this one, does not start: which limit binds, who holds it and for how
+  // long, its place in the queue, and what would let it go on.
+  //   std::cout << executor.explain("vip");   // 4 of 4 running; oldest 2.1 s (task-7); 12 waiting; ...
+  Explanation explain(std::string_view group_key) const;
+  template <class T>
+  Explanation explain(const TaskHandle<T>& handle) const {
+    return explain_task(handle.core());
+  }
+  // With GroupPolicy::observe: the groups in which most tasks have started, and how long these waited
+  // and ran; and that of one group, if it is one of the busiest 1,024 or so.
+  std::vector<HotGroup> hot_groups(std::size_t count) const;
+  std::optional<HotGroup> group_times(std::string_view group_key) const;
+  // How many submits wait for room in a queue: see submit_within().
+  std::size_t waiting_for_room() const;
   // Of the executor's own threads; all 0 if it has none.
   ThreadPoolStats thread_stats() const;
 
@@ -142,8 +234,26 @@ class GroupExecutor {
     return detail::TaskNode<std::decay_t<F>>::make(owner(), references, key, id,
                                                    std::forward<F>(callable));
   }
+  template <class F>
+  auto& make(std::uint32_t references, std::string_view key, const TaskOptions& options,
+             F&& callable) {
+    detail::require_id(options.id);
+    detail::require_callable(callable, key, options.id);
+    detail::require_options(options);
+    const bool has_extras = options != TaskOptions{.id = options.id};
+    auto& task = detail::TaskNode<std::decay_t<F>>::make(owner(), references, key, options.id,
+                                                         std::forward<F>(callable), has_extras);
+    if (has_extras) {
+      prepare(task, options, &detail::kValueType<detail::TaskValue<std::decay_t<F>>>);
+    }
+    return task;
+  }
+  void prepare(detail::TaskCore& task, const TaskOptions& options, const void* value_type) const;
   detail::TaskOwner& owner() const;
   bool enqueue(detail::TaskCore& task, std::size_t hash);
+  Explanation explain_task(detail::TaskCore& task) const;
+  bool try_enqueue(detail::TaskCore& task, std::size_t hash);
+  Result<void> enqueue_within(detail::TaskCore& task, std::size_t hash, Duration timeout);
 
   std::unique_ptr<GroupEngine> engine_;
   // Destroyed first: when its threads are gone, nobody uses the engine any more.
@@ -173,8 +283,16 @@ class GroupHandle {
     return handle;
   }
   template <class F>
+  auto submit(const TaskOptions& options, F&& callable)
+      -> TaskHandle<detail::TaskValue<std::decay_t<F>>> {
+    auto& task = executor_.make(2, key(), options, std::forward<F>(callable));
+    TaskHandle<detail::TaskValue<std::decay_t<F>>> handle(task);
+    enqueue(task);
+    return handle;
+  }
+  template <class F>
   Result<void> post(F&& callable) {
-    if (enqueue(executor_.make(1, key(), {}, std::forward<F>(callable)))) return {};
+    if (enqueue(executor_.make(1, key(), std::string_view(), std::forward<F>(callable)))) return {};
     return detail::turned_away(key());
   }
 

@@ -45,6 +45,7 @@ struct ResultValue<void> {
 // kSuccess   yes   null
 // kFailed     no   what the task threw
 // kCancelled  no   CancelledError, or TimeoutError if only the wait ended
+// kExpired    no   ExpiredError
 // kRejected   no   null
 template <class T>
 struct GroupResult {

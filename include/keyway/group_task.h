@@ -10,6 +10,7 @@
 
 #include "keyway/detail/task_node.h"
 #include "keyway/error.h"
+#include "keyway/task_options.h"
 
 namespace keyway {
 
@@ -18,6 +19,7 @@ namespace detail {
 // Throws for one that cannot be a key; otherwise gives its hash.
 std::size_t require_key(std::string_view key);
 void require_id(std::string_view id);
+void require_options(const TaskOptions& options);
 [[noreturn]] void throw_null_callable(std::string_view key, std::string_view id);
 
 // A null function pointer or an empty std::function is no task.

@@ -40,6 +40,7 @@ namespace detail {
 TimePoint deadline_after(TaskCore& task, Duration timeout);
 [[noreturn]] void throw_result_taken(const TaskCore& task);
 [[noreturn]] void throw_no_task();
+Error wait_cycle_error(const TaskCore& task);
 std::exception_ptr wait_error(const TaskCore& task, TaskOwner::Waited waited);
 
 struct CoreRelease {
@@ -92,6 +93,8 @@ class [[nodiscard]] TaskHandle {
  private:
   friend class GroupExecutor;
   friend class GroupHandle;
+  template <class>
+  friend class SubmitAwaiter;
   enum class OnStop { kThrow, kReturn };
 
   explicit TaskHandle(detail::TaskCore& core) : core_(&core) {}

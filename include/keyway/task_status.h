@@ -7,6 +7,7 @@ enum class TaskStatus {
   kSuccess,    // it returned
   kFailed,     // it threw
   kCancelled,  // it was cancelled before it began, or threw CancelledError; or a wait timed out
+  kExpired,    // it never ran: its time to begin was over
   kRejected,   // it never ran: a queue was full, or the executor or its group was shut down
 };
 

@@ -17,6 +17,8 @@ const char* to_string(ErrorCode code) {
       return "cancelled";
     case ErrorCode::kTimeout:
       return "timeout";
+    case ErrorCode::kExpired:
+      return "expired";
     case ErrorCode::kWaitCycle:
       return "wait_cycle";
     case ErrorCode::kResultTaken:

@@ -106,12 +106,13 @@ TEST(Exception, EachKindIsCaughtAsAnExceptionAndAsARuntimeError) {
 
 TEST(ErrorCode, EachHasANameOfItsOwn) {
   std::set<std::string> names;
-  for (const ErrorCode code : {ErrorCode::kInvalidArgument, ErrorCode::kShutdown,
-                               ErrorCode::kRejected, ErrorCode::kCancelled, ErrorCode::kTimeout,
-                               ErrorCode::kWaitCycle, ErrorCode::kResultTaken}) {
+  for (const ErrorCode code :
+       {ErrorCode::kInvalidArgument, ErrorCode::kShutdown, ErrorCode::kRejected,
+        ErrorCode::kCancelled, ErrorCode::kTimeout, ErrorCode::kExpired, ErrorCode::kWaitCycle,
+        ErrorCode::kResultTaken}) {
     names.insert(to_string(code));
   }
-  EXPECT_EQ(names.size(), 7U);
+  EXPECT_EQ(names.size(), 8U);
   EXPECT_EQ(names.count("unknown"), 0U);
   EXPECT_STREQ(to_string(ErrorCode::kWaitCycle), "wait_cycle");
 }

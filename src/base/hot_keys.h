@@ -24,6 +24,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -46,6 +47,12 @@ class HotKeys {
   };
   // The slot is for callers who keep something of their own for each key that is counted.
   Place add(std::string_view key, std::uint64_t weight = 1);
+
+  // The key's, if it is counted.
+  std::optional<std::size_t> slot_of(std::string_view key) const {
+    const auto found = slots_.find(key);
+    return found == slots_.end() ? std::nullopt : std::optional<std::size_t>(found->second);
+  }
 
   struct Entry {
     std::string key;

@@ -16,14 +16,14 @@ namespace keyway {
 
 struct Admission {
   Admission(std::uint32_t limit_in_flight, std::uint32_t queue_threshold)
-      : limit(limit_in_flight), threshold(queue_threshold) {}
+      : threshold(queue_threshold), limit(limit_in_flight) {}
 
   bool limit_reached() const KEYWAY_REQUIRES(mutex) { return could_run >= limit; }
   bool full() const KEYWAY_REQUIRES(mutex) { return limit_reached() && places >= threshold; }
 
-  const std::uint64_t limit;
   const std::uint64_t threshold;
   Mutex mutex;
+  std::uint64_t limit KEYWAY_GUARDED_BY(mutex);
   std::uint64_t could_run KEYWAY_GUARDED_BY(mutex) = 0;
   std::uint64_t places KEYWAY_GUARDED_BY(mutex) = 0;
 };

@@ -1,48 +1,82 @@
 #include "groups/global_gate.h"
 
+#include <utility>
+
 namespace keyway {
 
 bool GlobalGate::enter(Lane& lane) {
-  if (lane.has_global_permit) {
+  // relaxed: a hint, looked at again under the lock.
+  if (lane.has_global_permit && !over_.load(std::memory_order_relaxed)) {
     lane.has_global_permit = false;
     return true;
   }
   SpinGuard guard(lock_);
+  if (std::exchange(lane.has_global_permit, false)) {
+    if (in_flight_ <= limit_) return true;
+    // The limit went down before the permit was used: back in line, in front.
+    take_back(lane);
+    over_.store(in_flight_ > limit_, std::memory_order_relaxed);
+    line_.push_front(lane);
+    in_line_.fetch_add(1, std::memory_order_relaxed);
+    return false;
+  }
   if (in_flight_ < limit_) {
-    ++in_flight_;
+    give(lane);
     return true;
   }
-  lanes_.push_back(&lane);
+  line_.push(lane);
   in_line_.fetch_add(1, std::memory_order_relaxed);
   return false;
 }
 
-Lane* GlobalGate::leave() {
+Lane& GlobalGate::serve_first() {
+  Lane& lane = line_.pop();
+  in_line_.fetch_sub(1, std::memory_order_relaxed);
+  lane.has_global_permit = true;
+  give(lane);
+  return lane;
+}
+
+Lane* GlobalGate::leave(Lane& lane) {
   Returner* returner = nullptr;
   {
     SpinGuard guard(lock_);
-    if (returners_.empty() && lanes_.empty()) {
-      --in_flight_;
-      return nullptr;
-    }
+    take_back(lane);
+    over_.store(in_flight_ > limit_, std::memory_order_relaxed);
+    if (in_flight_ >= limit_) return nullptr;
+    if (returners_.empty()) return line_.empty() ? nullptr : &serve_first();
     in_line_.fetch_sub(1, std::memory_order_relaxed);
-    if (returners_.empty()) {
-      Lane* lane = lanes_.front();
-      lanes_.pop_front();
-      lane->has_global_permit = true;
-      return lane;
-    }
     returner = returners_.front();
     returners_.pop_front();
+    give(returner->gate_lane());
   }
   returner->go_on();
   return nullptr;
 }
 
+std::vector<Lane*> GlobalGate::set_limit(std::uint32_t limit) {
+  std::vector<Lane*> lanes;
+  std::vector<Returner*> returners;
+  {
+    SpinGuard guard(lock_);
+    limit_ = limit;
+    over_.store(in_flight_ > limit_, std::memory_order_relaxed);
+    while (in_flight_ < limit_ && !returners_.empty()) {
+      in_line_.fetch_sub(1, std::memory_order_relaxed);
+      returners.push_back(returners_.front());
+      returners_.pop_front();
+      give(returners.back()->gate_lane());
+    }
+    while (in_flight_ < limit_ && !line_.empty()) lanes.push_back(&serve_first());
+  }
+  for (Returner* returner : returners) returner->go_on();
+  return lanes;
+}
+
 bool GlobalGate::enter_again(Returner& returner) {
   SpinGuard guard(lock_);
   if (in_flight_ < limit_) {
-    ++in_flight_;
+    give(returner.gate_lane());
     return true;
   }
   returners_.push_back(&returner);

@@ -2,7 +2,7 @@
 //
 // Lanes come here with their turn before they take a waiter. One that finds no permit stands in line
 // and keeps its turn; a permit that comes free goes to the first in line. So the order in which lanes
-// came is kept, and round robin with it.
+// came is kept, and round robin with it; or, with shares, what the groups were promised: see GateLine.
 //
 // Thread safety: every method from any thread.
 #pragma once
@@ -10,8 +10,10 @@
 #include <atomic>
 #include <cstdint>
 #include <deque>
+#include <vector>
 
 #include "base/spin_lock.h"
+#include "groups/gate_line.h"
 #include "lanes/lane.h"
 
 namespace keyway {
@@ -22,34 +24,68 @@ class GlobalGate {
   class Returner {
    public:
     virtual void go_on() = 0;
+    virtual Lane& gate_lane() = 0;
 
    protected:
     ~Returner() = default;
   };
 
-  explicit GlobalGate(std::uint32_t limit) : limit_(limit) {}
+  // `shares`: every lane has a GroupState, and is not freed while it has a permit.
+  GlobalGate(std::uint32_t limit, bool shares) : shares_(shares), limit_(limit), line_(shares) {}
 
   // True: the lane has a permit. False: it stands in line, and will come out of leave().
   // REQUIRES: the caller has the lane's turn.
   bool enter(Lane& lane) KEYWAY_EXCLUDES(lock_);
 
-  // Gives a permit back. The lane to post, which has it now, or null.
-  [[nodiscard]] Lane* leave() KEYWAY_EXCLUDES(lock_);
+  // Gives a permit of `lane` back. The lane to post, which has it now, or null.
+  [[nodiscard]] Lane* leave(Lane& lane) KEYWAY_EXCLUDES(lock_);
 
   // Asks for a permit in front of all lanes. True: it is there. False: go_on() will be called.
   bool enter_again(Returner& returner) KEYWAY_EXCLUDES(lock_);
 
-  // Whether somebody stands in line. relaxed: a hint.
-  bool contended() const { return in_line_.load(std::memory_order_relaxed) > 0; }
+  // Up at once, down as tasks end. Gives the lanes to post, which have a permit now.
+  [[nodiscard]] std::vector<Lane*> set_limit(std::uint32_t limit) KEYWAY_EXCLUDES(lock_);
+
+  // Whether whoever has a permit should give it back after its task: others stand in line, or more
+  // are out than the limit allows by now. relaxed: a hint.
+  bool contended() const {
+    return in_line_.load(std::memory_order_relaxed) > 0 || over_.load(std::memory_order_relaxed);
+  }
+
+  struct Use {
+    std::uint32_t limit = 0;
+    std::uint32_t in_flight = 0;
+    std::uint32_t in_line = 0;
+  };
+  Use use() KEYWAY_EXCLUDES(lock_) {
+    SpinGuard guard(lock_);
+    return {limit_, in_flight_, in_line_.load(std::memory_order_relaxed)};
+  }
 
  private:
-  const std::uint32_t limit_;
+  void give(Lane& lane) KEYWAY_REQUIRES(lock_) {
+    ++in_flight_;
+    if (shares_) count(lane, +1);
+  }
+  void take_back(Lane& lane) KEYWAY_REQUIRES(lock_) {
+    --in_flight_;
+    if (shares_) count(lane, -1);
+  }
+  void count(Lane& lane, int change) KEYWAY_REQUIRES(lock_) {
+    GroupState::of(lane).permits += static_cast<std::uint32_t>(change);
+    line_.permits_changed(lane);
+  }
+  Lane& serve_first() KEYWAY_REQUIRES(lock_);
+
+  const bool shares_;
   std::atomic<std::uint32_t> in_line_{0};
+  std::atomic<bool> over_{false};
 
   SpinLock lock_;
+  std::uint32_t limit_ KEYWAY_GUARDED_BY(lock_);
   std::uint32_t in_flight_ KEYWAY_GUARDED_BY(lock_) = 0;
   std::deque<Returner*> returners_ KEYWAY_GUARDED_BY(lock_);
-  std::deque<Lane*> lanes_ KEYWAY_GUARDED_BY(lock_);
+  GateLine line_ KEYWAY_GUARDED_BY(lock_);
 };
 
 }  // namespace keyway

@@ -34,168 +34,49 @@ GroupStats stats_of(const LaneCounts& counts) {
       .succeeded = counts.succeeded,
       .failed = counts.failed,
       .cancelled = counts.cancelled,
+      .expired = counts.expired,
       .rejected = counts.refused + counts.drained,
       .running = counts.running,
       .waiting = counts.waiting,
   };
 }
 
-Error shutdown_error(const TaskCore& task) {
-  return {ErrorCode::kShutdown, name_of(task) +
-                                    " was not taken: the executor is shut down; submit before "
-                                    "shutdown()"};
-}
-
-RejectedError rejected_error(const TaskCore& task) {
-  return RejectedError(name_of(task) +
-                       " was rejected: its queue is full; submit it again later, or raise the "
-                       "queue threshold");
+template <class Asks>
+bool asks_for(const GroupPolicy& policy, Asks asks) {
+  return asks(policy.default_group) ||
+         std::any_of(policy.groups.begin(), policy.groups.end(),
+                     [&](const auto& group) { return asks(group.second); });
 }
 
 }  // namespace
 
 GroupEngine::GroupEngine(GroupPolicy policy, Scheduler& scheduler, bool shared)
-    : policy_(std::move(policy)), scheduler_(scheduler), shared_(shared), table_(*this) {
+    : policy_(std::move(policy)),
+      scheduler_(scheduler),
+      shared_(shared),
+      has_states_(asks_for(policy_,
+                           [](const GroupLimits& limits) {
+                             return limits.weight || limits.guaranteed || limits.rate ||
+                                    limits.adaptive;
+                           })),
+      shares_(
+          policy_.global_max_in_flight != kUnlimited &&
+          asks_for(policy_,
+                   [](const GroupLimits& limits) { return limits.weight || limits.guaranteed; })),
+      table_(*this),
+      observer_(policy_.observe ? std::make_unique<GroupObserver>() : nullptr) {
   if (const Result<void> valid = policy_.validate(); !valid) throw Exception(valid.error());
   if (policy_.groups.empty() && !policy_.resolver) uniform_limits_ = resolve({});
   scheduler_.add_idle_listener(*this);
   if (policy_.global_max_in_flight == kUnlimited) return;
   const auto limit = static_cast<std::uint32_t>(policy_.global_max_in_flight);
-  gate_ = std::make_unique<GlobalGate>(limit);
+  gate_ = std::make_unique<GlobalGate>(limit, shares_);
   if (policy_.global_queue_threshold == kUnlimited) return;
   admission_ = std::make_unique<Admission>(
       limit, static_cast<std::uint32_t>(policy_.global_queue_threshold));
 }
 
 GroupEngine::~GroupEngine() = default;
-
-template <class Call>
-void GroupEngine::tell_listener(Call call) const noexcept {
-  if (policy_.listener == nullptr) return;
-  try {
-    call(*policy_.listener);
-  } catch (...) {  // a listener only watches
-  }
-}
-
-// ---- before a task runs
-
-LaneLimits GroupEngine::resolve(std::string_view key) const {
-  const GroupLimits limits = policy_.resolve(key);
-  const int threshold = *limits.queue_threshold;
-  return {
-      .running =
-          static_cast<std::uint32_t>(std::min(*limits.max_concurrency, *limits.max_in_flight)),
-      .waiting = threshold == kUnlimited ? kNoLimit : static_cast<std::uint32_t>(threshold),
-  };
-}
-
-bool GroupEngine::enqueue(TaskCore& task, std::size_t hash, Lane* lane) {
-  tell_listener([&](auto& listener) { listener.on_submitted(task.group_key(), task.task_id()); });
-  const LaneTable::Entry entry = admission_ ? enter_counted(task) : enter(task, hash, lane);
-  if (entry.needs_turn != nullptr) scheduler_.post(*entry.needs_turn);
-  if (entry.entered == LaneTable::Entered::kIn) [[likely]]
-    return true;
-  if (entry.entered == LaneTable::Entered::kFull) {
-    // From here on whoever closes waits for this; if it was closed before, nothing more is run.
-    const Use use(*this);
-    if (!table_.closed()) return reject(task);
-  }
-  refuse_closed(task);
-}
-
-void GroupEngine::refuse_closed(TaskCore& task) {
-  const Exception error(shutdown_error(task));  // it names the task, which ends here
-  end_unrun(task, TaskStatus::kRejected, nullptr);
-  throw error;
-}
-
-LaneTable::Entry GroupEngine::enter(TaskCore& task, std::size_t hash, Lane* lane) {
-  if (lane != nullptr && !lane->limits_stale.load(std::memory_order_relaxed)) {
-    return LaneTable::enter(*lane, task.waiter());
-  }
-  const std::string_view key = task.group_key();
-  LaneTable::Entry entry =
-      table_.enter(key, hash, task.waiter(), uniform_limits_ ? &*uniform_limits_ : nullptr);
-  if (entry.entered == LaneTable::Entered::kNeedsLimits) {
-    const LaneLimits limits = resolve(key);  // user code: under no lock
-    entry = table_.enter(key, hash, task.waiter(), &limits);
-  }
-  return entry;
-}
-
-LaneTable::Entry GroupEngine::enter_counted(TaskCore& task) {
-  const std::string_view key = task.group_key();
-  Lane& lane = pin(key);
-  LaneTable::Entry entry{LaneTable::Entered::kFull};
-  bool full = false;
-  {
-    MutexLock lock(admission_->mutex);
-    full = admission_->full();
-    if (!full) {
-      const bool takes_place = admission_->limit_reached();
-      const std::uint64_t before = lane.could_run();
-      task.set_has_place(takes_place);
-      entry = LaneTable::enter(lane, task.waiter());
-      if (entry.entered == LaneTable::Entered::kIn) {
-        admission_->could_run += lane.could_run() - before;
-        if (takes_place) ++admission_->places;
-      } else {
-        task.set_has_place(false);
-      }
-    }
-  }
-  table_.unpin(lane);
-  if (full) table_.count_outside(key, LaneTable::hash(key), {.refused = 1});
-  return entry;
-}
-
-void GroupEngine::give_up_place(TaskCore& task) {
-  if (admission_ == nullptr || !task.has_place()) return;
-  MutexLock lock(admission_->mutex);
-  --admission_->places;
-  task.set_has_place(false);
-}
-
-bool GroupEngine::reject(TaskCore& task) {
-  RejectionPolicy what = policy_.rejection;
-  std::exception_ptr error;
-  if (policy_.rejection_handler) {
-    try {
-      what = policy_.rejection_handler(task.group_key(), task.task_id());
-    } catch (...) {
-      what = RejectionPolicy::kAbort;
-      error = std::current_exception();
-    }
-  }
-  if (what == RejectionPolicy::kCallerRuns) {
-    run_by_caller(task);
-    return true;
-  }
-  if (what == RejectionPolicy::kAbort && error == nullptr) {
-    error = std::make_exception_ptr(rejected_error(task));
-  }
-  end_unrun(task, TaskStatus::kRejected, error);
-  return false;
-}
-
-void GroupEngine::run_by_caller(TaskCore& task) {
-  begin_use();  // until it has ended, which may be later and elsewhere
-  task.set_lane(nullptr);
-  TaskStatus status{};
-  if (run_task(task, 0, scheduler_.now(), status)) end_of_callers(task, status);
-}
-
-void GroupEngine::end_of_callers(TaskCore& task, TaskStatus status) {
-  // It was counted as refused; that is not how it ended.
-  LaneCounts counts{.entered = 1, .refused = static_cast<std::uint64_t>(-1)};
-  if (status == TaskStatus::kSuccess) counts.succeeded = 1;
-  if (status == TaskStatus::kFailed) counts.failed = 1;
-  if (status == TaskStatus::kCancelled) counts.cancelled = 1;
-  table_.count_outside(task.group_key(), LaneTable::hash(task.group_key()), counts);
-  complete(task, status, scheduler_.now());
-  end_use();
-}
 
 // ---- while a task runs, and its end
 
@@ -205,25 +86,40 @@ TimePoint GroupEngine::read_clock(const Turn& turn) const {
 
 void GroupEngine::run_turn(Lane& lane, Turn& turn) {
   const Use use(*this, shared_);
+  // relaxed: a hint; hold_turn() looks again.
+  if (paused_.load(std::memory_order_relaxed) && hold_turn(lane)) return;
+  GroupState* const state = has_states_ ? &GroupState::of(lane) : nullptr;
+  const bool rated = state != nullptr && state->tokens;
+  if (rated && waits_for_tokens(lane, *state)) return;
   if (gate_ && !gate_->enter(lane)) return;
+  pin_for_gate(lane);
   const std::size_t hash = lane.hash();
   LaneTake taken = lane.take();
+  if (rated && taken.waiter != nullptr && !TaskCore::of(*taken.waiter).operations().is_return) {
+    state->tokens->try_take(scheduler_.now());
+  }
   if (taken.post_turn) scheduler_.post(lane);
   if (taken.waiter == nullptr) {
-    give_up_lane(&lane, hash, taken);
+    give_up_lane(lane, hash, taken);
     return;
   }
+  const int weight = state == nullptr ? 1 : static_cast<int>(state->weight);
+  const bool adapts = state != nullptr && state->adapts;
   const TimePoint began = read_clock(turn);
   TimePoint started = began;
   Lane* current = &lane;
-  for (int left = kTurnTasks - 1;; --left) {
+  for (int left = rated ? 0 : kTurnTasks * weight - 1;; --left) {
     TaskCore& task = TaskCore::of(*taken.waiter);
     task.set_lane(current);
+    if (taken.units > 1) [[unlikely]]
+      task.extras().units = taken.units;
     TaskStatus status{};
     if (!run_task(task, taken.number, started, status)) return;  // suspended: it keeps its permits
     const TimePoint ended = read_clock(turn);
     current = task.lane();  // another one with the same key, if it waited and came back
-    taken = leave_lane(task, status, goes_on(left, began, ended), &turn);
+    observe_end(task, ended);
+    if (adapts && status == TaskStatus::kSuccess) adapt(*current, ended - started, ended);
+    taken = leave_lane(task, status, goes_on(left, kTurnTime * weight - (ended - began)), &turn);
     complete(task, status, ended);
     if (taken.waiter == nullptr) return;
     // One that has come since may not seem to have begun before.
@@ -232,19 +128,24 @@ void GroupEngine::run_turn(Lane& lane, Turn& turn) {
   }
 }
 
-bool GroupEngine::goes_on(int tasks_left, TimePoint began, TimePoint now) const {
-  return tasks_left > 0 && now - began < kTurnTime && !(gate_ && gate_->contended());
+bool GroupEngine::goes_on(int tasks_left, Duration time_left) const {
+  return tasks_left > 0 && time_left > Duration::zero() && !(gate_ && gate_->contended()) &&
+         !paused_.load(std::memory_order_relaxed);
 }
 
 // True if it has ended. REQUIRES: its lane is set.
 bool GroupEngine::run_task(TaskCore& task, std::uint64_t number, TimePoint now,
                            TaskStatus& status) {
   if (task.operations().is_return) return task.operations().run(task, status);
+  if (observer_ != nullptr) [[unlikely]] {
+    observer_->started(task.group_key(), LaneTable::hash(task.group_key()), now - task.started());
+  }
   task.set_started(now);
+  stop_expiry(task);
   give_up_place(task);
-  const bool can_stop = task.operations().can_stop;
-  if (can_stop) {
-    stoppable_.add(task);
+  const bool findable = is_findable(task);
+  if (findable) {
+    findable_.add(task);
     const Lane* lane = task.lane();
     if (lane != nullptr && lane->stop_wanted(number)) task.operations().request_stop(task);
   }
@@ -254,7 +155,7 @@ bool GroupEngine::run_task(TaskCore& task, std::uint64_t number, TimePoint now,
     const detail::CurrentTaskScope scope(&task);
     ended = task.operations().run(task, status);
   }
-  if (ended && can_stop) stoppable_.remove(task);
+  if (ended && findable) findable_.remove(task);
   return ended;
 }
 
@@ -263,7 +164,8 @@ bool GroupEngine::run_task(TaskCore& task, std::uint64_t number, TimePoint now,
 LaneTake GroupEngine::leave_lane(TaskCore& task, TaskStatus status, bool go_on, Turn* turn) {
   Lane& lane = *task.lane();
   const std::size_t hash = lane.hash();
-  const LaneTake left = change(lane, [&] { return lane.finish(outcome_of(status), go_on); });
+  const LaneTake left =
+      change(lane, [&] { return lane.finish(outcome_of(status), go_on, task.units()); });
   if (left.post_turn) {
     if (turn != nullptr && ends_silently(task, status)) {
       turn->again = &lane;
@@ -271,7 +173,8 @@ LaneTake GroupEngine::leave_lane(TaskCore& task, TaskStatus status, bool go_on, 
       scheduler_.post(lane);
     }
   }
-  if (left.waiter == nullptr) give_up_lane(&lane, hash, left);
+  if (left.waiter == nullptr) give_up_lane(lane, hash, left);
+  made_room(lane);
   return left;
 }
 
@@ -281,33 +184,47 @@ bool GroupEngine::ends_silently(const TaskCore& task, TaskStatus status) const {
          task.operations().value_is_trivial;
 }
 
-// The lane may be gone already, unless it is known to have its turn out.
-void GroupEngine::give_up_lane(const Lane* lane, std::size_t hash, const LaneTake& left) {
-  leave_gate();
-  if (left.idle) table_.seen_idle(lane, hash);
+// The lane may be gone already, unless it is known to have its turn out, or the gate looks at shares.
+void GroupEngine::give_up_lane(Lane& lane, std::size_t hash, const LaneTake& left) {
+  if (gate_ != nullptr) leave_gate(lane);
+  if (left.idle) table_.seen_idle(&lane, hash);
   somebody_left();
 }
 
-void GroupEngine::leave_gate() {
-  if (gate_ == nullptr) return;
-  if (Lane* next = gate_->leave()) scheduler_.post(*next);
+void GroupEngine::leave_gate(Lane& lane) {
+  if (Lane* next = gate_->leave(lane)) scheduler_.post(*next);
+  if (shares_) table_.unpin(lane);
 }
 
 void GroupEngine::ended_after_suspension(TaskCore& task) noexcept {
   const Use use(*this);  // the thread may be anybody's
-  stoppable_.remove(task);
+  findable_.remove(task);
   const TaskStatus status = task.operations().collect(task);
   if (task.lane() == nullptr) {
     end_of_callers(task, status);
     return;
   }
   const TimePoint ended = scheduler_.now();
+  observe_end(task, ended);
+  if (has_states_ && status == TaskStatus::kSuccess && GroupState::of(*task.lane()).adapts) {
+    adapt(*task.lane(), ended - task.started(), ended);
+  }
   leave_lane(task, status, /*go_on=*/false, nullptr);
   complete(task, status, ended);
 }
 
 void GroupEngine::complete(TaskCore& task, TaskStatus status, TimePoint ended) noexcept {
+  if (is_conflated(task)) [[unlikely]]
+    end_followers(task, status, ended);
+  tell_end(task, status, ended);
+}
+
+void GroupEngine::tell_end(TaskCore& task, TaskStatus status, TimePoint ended) noexcept {
   tell_listener([&](auto& listener) {
+    if (status == TaskStatus::kRejected) {
+      listener.on_rejected(task.group_key(), task.task_id());
+      return;
+    }
     TaskOutcome outcome{
         .status = status, .error = nullptr, .started = task.started(), .ended = ended};
     if (status != TaskStatus::kSuccess) outcome.error = task.operations().error(task);
@@ -317,16 +234,12 @@ void GroupEngine::complete(TaskCore& task, TaskStatus status, TimePoint ended) n
 }
 
 void GroupEngine::end_unrun(TaskCore& task, TaskStatus status, std::exception_ptr error) noexcept {
+  stop_expiry(task);
   give_up_place(task);
   task.operations().drop(task, std::move(error));
   const TimePoint now = scheduler_.now();
   task.set_started(now);
-  if (status != TaskStatus::kRejected) {
-    complete(task, status, now);
-    return;
-  }
-  tell_listener([&](auto& listener) { listener.on_rejected(task.group_key(), task.task_id()); });
-  task.publish(status, now);
+  complete(task, status, now);
 }
 
 // ---- from outside
@@ -335,7 +248,8 @@ bool GroupEngine::cancel(TaskCore& task) {
   const Use use(*this);
   const std::string_view key = task.group_key();
   const std::size_t hash = LaneTable::hash(key);
-  if (withdraw(task, key, hash)) {
+  if (task.has_extras() && task.extras().follows) return cancel_follower(task);
+  if (withdraw(task, key, hash, /*expired=*/false)) {
     end_unrun(task, TaskStatus::kCancelled,
               std::make_exception_ptr(CancelledError("the task was cancelled before it began")));
     return true;
@@ -343,32 +257,54 @@ bool GroupEngine::cancel(TaskCore& task) {
   return !task.done() && task.operations().request_stop(task);
 }
 
-bool GroupEngine::withdraw(TaskCore& task, std::string_view key, std::size_t hash) {
+void GroupEngine::expire(TaskCore& task) noexcept {
+  const Use use(*this);
+  const std::string_view key = task.group_key();
+  const RoomLine::Entry outside = task.awaits_room() ? room_line_.remove(task) : RoomLine::Entry{};
+  if (outside.task != nullptr) {
+    task.set_awaits_room(false);
+    table_.count_outside(key, LaneTable::hash(key), {.entered = 1, .expired = 1});
+  } else if (!withdraw(task, key, LaneTable::hash(key), /*expired=*/true)) {
+    return;
+  }
+  end_unrun(task, TaskStatus::kExpired,
+            std::make_exception_ptr(ExpiredError(
+                name_of(task) + " expired: it could not begin in time; give it longer, or submit "
+                                "less to its group")));
+  if (outside.task == nullptr) return;
+  outside.waiter->room_came(true);
+  left_room_line(outside);
+}
+
+bool GroupEngine::withdraw(TaskCore& task, std::string_view key, std::size_t hash, bool expired) {
   Lane* lane = table_.pin_existing(key, hash);
   if (lane == nullptr) return false;
-  const bool withdrawn = change(*lane, [&] { return lane->withdraw(task.waiter()); });
+  const Lane::Withdrawn withdrawn =
+      change(*lane, [&] { return lane->withdraw(task.waiter(), expired); });
+  if (withdrawn.post_turn) scheduler_.post(*lane);
+  if (withdrawn) made_room(*lane);
   table_.unpin(*lane);
-  return withdrawn;
+  return withdrawn.withdrawn;
 }
 
 Lane& GroupEngine::pin(std::string_view key) {
   const std::size_t hash = LaneTable::hash(key);
   Lane* lane = table_.pin_existing(key, hash);
-  if (lane == nullptr) return table_.pin(key, hash, resolve(key));
+  if (lane == nullptr) {
+    const std::uint64_t changed = limits_changed_.load(std::memory_order_acquire);
+    lane = &table_.pin(key, hash, resolve(key));
+    if (limits_changed_.load(std::memory_order_acquire) != changed) {
+      apply_changed_limits(*lane, key);
+    }
+    return *lane;
+  }
   if (lane->limits_stale.exchange(false, std::memory_order_relaxed)) {
     const LaneLimits limits = resolve(key);
     if (change(*lane, [&] { return lane->set_limits(limits); })) scheduler_.post(*lane);
+    less_room();
+    made_room(*lane);
   }
   return *lane;
-}
-
-void GroupEngine::evict_group(std::string_view key) {
-  const std::size_t hash = LaneTable::hash(key);
-  const Lane* lane = table_.with_lane(key, hash, [](Lane* found) {
-    if (found != nullptr) found->limits_stale.store(true, std::memory_order_relaxed);
-    return found;
-  });
-  if (lane != nullptr) table_.forget_if_idle(lane, hash);
 }
 
 GroupStats GroupEngine::stats() {

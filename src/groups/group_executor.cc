@@ -26,14 +26,55 @@ GroupExecutor::~GroupExecutor() { engine_->close(); }
 
 detail::TaskOwner& GroupExecutor::owner() const { return *engine_; }
 
+void GroupExecutor::prepare(detail::TaskCore& task, const TaskOptions& options,
+                            const void* value_type) const {
+  detail::TaskExtras& extras = task.extras();
+  extras.conflation = options.conflation;
+  extras.value_type = value_type;
+  extras.cost = static_cast<std::uint32_t>(options.cost);
+  extras.priority = options.priority;
+  if (!options.start_within) return;
+  extras.expires_at = detail::deadline_after(task, *options.start_within);
+  extras.expires = extras.expires_at != TimePoint::max();
+}
+
 bool GroupExecutor::enqueue(detail::TaskCore& task, std::size_t hash) {
   return engine_->enqueue(task, hash, nullptr);
+}
+
+bool GroupExecutor::try_enqueue(detail::TaskCore& task, std::size_t hash) {
+  return engine_->enqueue(task, hash, nullptr, GroupEngine::IfFull::kTurnAway);
+}
+
+Result<void> GroupExecutor::enqueue_within(detail::TaskCore& task, std::size_t hash,
+                                           Duration timeout) {
+  const TimePoint deadline = detail::deadline_after(task, timeout);
+  return engine_->enqueue_before(task, hash, deadline == TimePoint::max() ? nullptr : &deadline);
 }
 
 GroupHandle GroupExecutor::group(std::string_view group_key) {
   detail::require_key(group_key);
   return GroupHandle(*this, engine_->pin(group_key));
 }
+
+Result<void> GroupExecutor::set_limits(std::string_view group_key, const GroupLimits& limits) {
+  detail::require_key(group_key);
+  return engine_->set_limits(group_key, limits);
+}
+Result<void> GroupExecutor::set_global_limit(int max_in_flight) {
+  return engine_->set_global_limit(max_in_flight);
+}
+void GroupExecutor::pause_group(std::string_view group_key) {
+  detail::require_key(group_key);
+  engine_->pause_group(group_key);
+}
+void GroupExecutor::resume_group(std::string_view group_key) { engine_->resume_group(group_key); }
+void GroupExecutor::pause() { engine_->pause(); }
+void GroupExecutor::resume() { engine_->resume(); }
+bool GroupExecutor::drain_group(std::string_view group_key, Duration timeout) {
+  return engine_->drain_group(group_key, timeout);
+}
+bool GroupExecutor::drain(Duration timeout) { return engine_->drain(timeout); }
 
 void GroupExecutor::shutdown_group(std::string_view group_key) {
   engine_->shutdown_group(group_key);
@@ -49,6 +90,20 @@ GroupStats GroupExecutor::group_stats(std::string_view group_key) const {
 std::vector<std::string> GroupExecutor::active_group_keys() const {
   return engine_->active_group_keys();
 }
+Explanation GroupExecutor::explain(std::string_view group_key) const {
+  detail::require_key(group_key);
+  return engine_->explain(group_key);
+}
+Explanation GroupExecutor::explain_task(detail::TaskCore& task) const {
+  return engine_->explain(task);
+}
+std::vector<HotGroup> GroupExecutor::hot_groups(std::size_t count) const {
+  return engine_->hot_groups(count);
+}
+std::optional<HotGroup> GroupExecutor::group_times(std::string_view group_key) const {
+  return engine_->group_times(group_key);
+}
+std::size_t GroupExecutor::waiting_for_room() const { return engine_->waiting_for_room(); }
 ThreadPoolStats GroupExecutor::thread_stats() const {
   const auto* pool = dynamic_cast<const ThreadPool*>(own_scheduler_.get());
   return pool == nullptr ? ThreadPoolStats{} : pool->stats();

@@ -16,7 +16,9 @@ Error out_of_range(const std::string& what, int value, int least) {
           what + " is " + std::to_string(value) + "; it must be at least " + std::to_string(least)};
 }
 
-Result<void> validate_limits(const GroupLimits& limits, const std::string& of) {
+}  // namespace
+
+Result<void> detail::validate_limits(const GroupLimits& limits, const std::string& of) {
   if (limits.max_concurrency.value_or(1) < 1) {
     return out_of_range("max_concurrency" + of, *limits.max_concurrency, 1);
   }
@@ -26,7 +28,44 @@ Result<void> validate_limits(const GroupLimits& limits, const std::string& of) {
   if (limits.queue_threshold.value_or(0) < 0) {
     return out_of_range("queue_threshold" + of, *limits.queue_threshold, 0);
   }
+  if (limits.weight.value_or(1) < 1) return out_of_range("weight" + of, *limits.weight, 1);
+  if (limits.guaranteed.value_or(0) < 0) {
+    return out_of_range("guaranteed" + of, *limits.guaranteed, 0);
+  }
+  if (limits.rate && !(limits.rate->per_second > 0 && limits.rate->per_second <= 9e9)) {
+    return Error{ErrorCode::kInvalidArgument, "rate.per_second" + of + " is " +
+                                                  std::to_string(limits.rate->per_second) +
+                                                  "; it must be above 0 and at most 9e9"};
+  }
+  if (limits.rate && limits.rate->burst < 1) {
+    return out_of_range("rate.burst" + of, limits.rate->burst, 1);
+  }
+  if (limits.adaptive && limits.adaptive->floor < 1) {
+    return out_of_range("adaptive.floor" + of, limits.adaptive->floor, 1);
+  }
+  if (limits.adaptive && limits.adaptive->ceiling < limits.adaptive->floor) {
+    return out_of_range("adaptive.ceiling" + of, limits.adaptive->ceiling, limits.adaptive->floor);
+  }
   return {};
+}
+
+namespace {
+
+// What is promised must be there.
+Result<void> validate_guarantees(const GroupPolicy& policy) {
+  if (policy.default_group.guaranteed.value_or(0) > 0) {
+    return Error{ErrorCode::kInvalidArgument,
+                 "guaranteed of default_group is " +
+                     std::to_string(*policy.default_group.guaranteed) +
+                     "; it can be promised only to groups that are named in groups"};
+  }
+  std::int64_t promised = 0;
+  for (const auto& [key, limits] : policy.groups) promised += limits.guaranteed.value_or(0);
+  if (promised <= policy.global_max_in_flight) return {};
+  return Error{ErrorCode::kInvalidArgument,
+               "guaranteed of all groups together is " + std::to_string(promised) +
+                   "; global_max_in_flight is " + std::to_string(policy.global_max_in_flight) +
+                   ", and no more can be promised"};
 }
 
 }  // namespace
@@ -34,11 +73,11 @@ Result<void> validate_limits(const GroupLimits& limits, const std::string& of) {
 Result<void> GroupPolicy::validate() const {
   for (const auto& [key, limits] : groups) {
     if (key.empty()) return Error{ErrorCode::kInvalidArgument, "groups has an empty key"};
-    if (Result<void> valid = validate_limits(limits, " of group \"" + key + "\""); !valid) {
+    if (Result<void> valid = detail::validate_limits(limits, " of group \"" + key + "\""); !valid) {
       return valid;
     }
   }
-  if (Result<void> valid = validate_limits(default_group, " of default_group"); !valid) {
+  if (Result<void> valid = detail::validate_limits(default_group, " of default_group"); !valid) {
     return valid;
   }
   if (global_max_in_flight < 1) {
@@ -47,12 +86,22 @@ Result<void> GroupPolicy::validate() const {
   if (global_queue_threshold < 0) {
     return out_of_range("global_queue_threshold", global_queue_threshold, 0);
   }
-  return {};
+  return validate_guarantees(*this);
+}
+
+GroupLimits GroupPolicy::resolve_shares(std::string_view key) const {
+  GroupLimits limits;
+  if (const auto found = groups.find(key); found != groups.end()) limits = found->second;
+  if (!limits.weight) limits.weight = default_group.weight.value_or(1);
+  if (!limits.guaranteed) limits.guaranteed = 0;
+  if (!limits.rate) limits.rate = default_group.rate;
+  if (!limits.adaptive && !limits.max_concurrency) limits.adaptive = default_group.adaptive;
+  return limits;
 }
 
 GroupLimits GroupPolicy::resolve(std::string_view key) const {
-  GroupLimits limits;
-  if (const auto found = groups.find(key); found != groups.end()) limits = found->second;
+  GroupLimits limits = resolve_shares(key);
+  if (limits.adaptive) limits.max_concurrency = limits.adaptive->floor;
   if (!limits.max_concurrency && resolver) {
     try {
       limits.max_concurrency = std::max(1, resolver(key));
@@ -81,6 +130,17 @@ std::size_t require_key(std::string_view key) {
                          std::to_string(kMaxNameBytes) + " are allowed"});
   }
   return LaneTable::hash(key);
+}
+
+void require_options(const TaskOptions& options) {
+  if (options.conflation != Conflation::kNone && options.id.empty()) {
+    throw Exception(
+        {ErrorCode::kInvalidArgument, "a task without an id cannot be conflated; give it one"});
+  }
+  if (options.cost >= 1) return;
+  throw Exception({ErrorCode::kInvalidArgument, "the cost of task \"" + std::string(options.id) +
+                                                    "\" is " + std::to_string(options.cost) +
+                                                    "; it must be at least 1"});
 }
 
 void require_id(std::string_view id) {

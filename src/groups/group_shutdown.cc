@@ -19,18 +19,22 @@ void GroupEngine::shutdown_group(std::string_view key) {
   const Use use(*this);
   if (Lane* lane = table_.pin_existing(key, LaneTable::hash(key))) {
     reject_chain(change(*lane, [&] { return lane->drain(stays_when_drained); }));
-    stoppable_.request_stop([&](const TaskCore& task) { return task.group_key() == key; });
+    findable_.request_stop([&](const TaskCore& task) { return task.group_key() == key; });
+    made_room(*lane);
     table_.unpin(*lane);
   }
 }
 
 void GroupEngine::shutdown() {
   table_.close();
+  let_nobody_in_any_more();
   for (Lane* lane : table_.pin_all()) {
     reject_chain(change(*lane, [&] { return lane->drain(stays_when_drained); }));
     table_.unpin(*lane);
   }
-  stoppable_.request_stop([](const TaskCore&) { return true; });
+  findable_.request_stop([](const TaskCore&) { return true; });
+  resume_everything();  // turns that are held back would never end
+  stop_waiting_for_tokens();
 }
 
 void GroupEngine::reject_chain(Waiter* first) {
@@ -40,22 +44,46 @@ void GroupEngine::reject_chain(Waiter* first) {
   }
 }
 
+std::optional<TimePoint> GroupEngine::deadline_after(Duration timeout) const {
+  const TimePoint now = scheduler_.now();
+  if (timeout > TimePoint::max() - now) return std::nullopt;
+  return now + timeout;
+}
+
 bool GroupEngine::shutdown(Duration timeout) {
   table_.close();
-  const TimePoint now = scheduler_.now();
-  const bool for_ever = timeout > TimePoint::max() - now;
-  if (wait_until_quiet(for_ever ? std::nullopt : std::optional(now + timeout))) return true;
+  let_nobody_in_any_more();
+  if (wait_until_quiet(deadline_after(timeout))) return true;
   shutdown();
   // A task that waited for its own end would wait for ever.
   if (!runs_a_task_here()) wait_until_quiet(std::nullopt);
   return false;
 }
 
-bool GroupEngine::runs_a_task_here() const {
+bool GroupEngine::drain(Duration timeout) {
+  if (runs_a_task_here()) {
+    throw Exception({ErrorCode::kWaitCycle,
+                     "a task cannot wait until its executor has no tasks; drain() from outside"});
+  }
+  return wait_until_quiet(deadline_after(timeout));
+}
+
+bool GroupEngine::drain_group(std::string_view key, Duration timeout) {
+  if (runs_a_task_here(key)) {
+    throw Exception({ErrorCode::kWaitCycle, "a task cannot wait until its group \"" +
+                                                std::string(key) +
+                                                "\" has no tasks; drain_group() from outside"});
+  }
+  return wait_until([&] { return group_quiet(key); }, deadline_after(timeout));
+}
+
+bool GroupEngine::runs_a_task_here(std::optional<std::string_view> key) const {
   for (const auto* scope = detail::CurrentTaskScope::innermost(); scope != nullptr;
        scope = scope->outer()) {
     const auto* task = static_cast<const TaskCore*>(scope->task());
-    if (task != nullptr && &task->owner() == this) return true;
+    if (task != nullptr && &task->owner() == this && (!key || task->group_key() == *key)) {
+      return true;
+    }
   }
   return false;
 }
@@ -68,13 +96,21 @@ void GroupEngine::close() {
 }
 
 bool GroupEngine::wait_until_quiet(std::optional<TimePoint> deadline) {
+  if (!wait_until([this] { return quiet(); }, deadline)) return false;
+  // Those who left their lane may still be on their way out.
+  if (!shared_) scheduler_.wait_for_turns_in_progress();
+  return true;
+}
+
+template <class Condition>
+bool GroupEngine::wait_until(Condition condition, std::optional<TimePoint> deadline) {
   scheduler_.begin_blocking();
-  bool is_quiet = false;
+  bool holds = false;
   while (true) {
     const std::uint64_t hints = quiet_hints();
     waiting_for_quiet_.store(true, std::memory_order_seq_cst);
-    is_quiet = quiet();
-    if (is_quiet || (deadline && scheduler_.now() >= *deadline)) break;
+    holds = condition();
+    if (holds || (deadline && scheduler_.now() >= *deadline)) break;
     if (scheduler_.run_one()) continue;
     if (scheduler_.has_no_threads()) {
       KEYWAY_CHECK(deadline, "tasks are left, but the simulation has nothing more to run");
@@ -90,9 +126,25 @@ bool GroupEngine::wait_until_quiet(std::optional<TimePoint> deadline) {
     }
   }
   scheduler_.end_blocking();
-  // Those who left their lane may still be on their way out.
-  if (is_quiet && !shared_) scheduler_.wait_for_turns_in_progress();
-  return is_quiet;
+  return holds;
+}
+
+// A task of the group that waits for another may be in no lane; but if none does, and none has begun
+// to meanwhile, the lane shows them all.
+bool GroupEngine::group_quiet(std::string_view key) {
+  std::uint64_t begun = 0;
+  {
+    MutexLock lock(waits_mutex_);
+    begun = waits_begun_;
+    for (const auto& [task, waits] : waits_) {
+      if (task->group_key() == key) return false;
+    }
+  }
+  const bool idle = table_.with_lane(key, LaneTable::hash(key),
+                                     [](Lane* lane) { return lane == nullptr || lane->idle(); });
+  if (!idle) return false;
+  MutexLock lock(waits_mutex_);
+  return waits_begun_ == begun;
 }
 
 // A task that waits for another may be in no lane, but then it is a use. So no use before, none begun

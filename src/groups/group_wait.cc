@@ -8,6 +8,7 @@
 #include "base/spin_lock.h"
 #include "groups/group_engine.h"
 #include "groups/task_waits.h"
+#include "groups/thread_wakeup.h"
 #include "keyway/detail/block_pool.h"
 #include "keyway/task_handle.h"
 #include "runtime/current_task.h"
@@ -21,29 +22,6 @@ namespace {
 
 // About 10 us: a short task is over before a sleeper could be woken.
 constexpr int kSpinsBeforeSleep = 400;
-
-// How long a thread sleeps that must look after others too.
-constexpr auto kNap = std::chrono::milliseconds(1);
-
-// Wakes a blocked thread.
-class ThreadWakeup final : public detail::Wakeup {
- public:
-  void wake() noexcept override {
-    woken_.store(1, std::memory_order_release);
-    futex_wake_one(woken_);
-  }
-  void wait(Scheduler& scheduler) {
-    while (woken_.load(std::memory_order_acquire) == 0) {
-      if (scheduler.run_one()) continue;
-      const bool naps = scheduler.has_no_other_thread();
-      futex_wait(woken_, 0,
-                 naps ? Deadline(std::chrono::steady_clock::now() + kNap) : std::nullopt);
-    }
-  }
-
- private:
-  std::atomic<std::uint32_t> woken_{0};
-};
 
 using Waited = detail::TaskOwner::Waited;
 
@@ -85,8 +63,9 @@ Waited simulate_until_done(TaskCore& task, const TimePoint* deadline, const std:
   return waited;
 }
 
-// The innermost task on this thread that holds permits; null if there is none.
-TaskCore* task_on_this_thread() {
+}  // namespace
+
+TaskCore* detail::task_on_this_thread() {
   for (const auto* scope = detail::CurrentTaskScope::innermost(); scope != nullptr;
        scope = scope->outer()) {
     auto* task = static_cast<TaskCore*>(scope->task());
@@ -95,25 +74,32 @@ TaskCore* task_on_this_thread() {
   return nullptr;
 }
 
+namespace {
+
 // Stands in a lane's queue for a task that wants its permit back. When its turn comes it runs nothing:
 // it leaves the permits to the task.
 class ReturningTask final : public TaskCore {
  public:
   static ReturningTask& make(TaskCore& task, TaskWaits& waits) {
-    void* block = detail::allocate_block(sizeof(ReturningTask) + task.group_key().size());
-    return *new (block) ReturningTask(task, waits);
+    void* block = detail::allocate_block(
+        block_bytes(kOperations, task.group_key().size(), task.has_extras()));
+    auto& made = *new (block) ReturningTask(task, waits);
+    if (task.has_extras()) made.extras().cost = task.extras().cost;
+    return made;
   }
 
  private:
   ReturningTask(TaskCore& task, TaskWaits& waits)
-      : TaskCore(kOperations, task.owner(), 1, task.group_key(), {}), waits_(waits) {}
+      : TaskCore(kOperations, task.owner(), 1, task.group_key(), {}, task.has_extras()),
+        waits_(waits) {}
 
   static bool run(TaskCore& core, TaskStatus&) {
     auto& self = static_cast<ReturningTask&>(core);
     Lane& lane = *self.lane();
     TaskWaits& waits = self.waits_;
+    const std::uint32_t units = self.units();
     self.release();
-    waits.came_back(lane);
+    waits.came_back(lane, units);
     return false;
   }
 
@@ -129,6 +115,7 @@ constexpr detail::TaskOperations ReturningTask::kOperations{
     .collect = nullptr,
     .drop = nullptr,
     .value = nullptr,
+    .copy = nullptr,
     .error = nullptr,
     .destroy = [](TaskCore&, TaskStatus) {},
     .over_aligned = false,
@@ -166,15 +153,37 @@ TaskWaits::GivenBack TaskWaits::begin(TaskCore& target, bool target_is_away) {
   const bool same_lane = &target.owner() == &engine_ && waiter_.group_key() == target.group_key();
   if (same_lane && !lane_given_back_) {
     Lane& lane = *waiter_.lane();
-    const Lane::GivenBack gave = engine_.change(
-        lane, [&] { return lane.give_back_for(target_is_away ? nullptr : &target.waiter()); });
+    const Lane::GivenBack gave = engine_.change(lane, [&] {
+      return lane.give_back_for(target_is_away ? nullptr : &target.waiter(), waiter_.units());
+    });
     lane_given_back_ = gave.given_back;
     if (gave.post_turn) given.lane_to_post = &lane;
   }
-  given.gate = engine_.gate_ != nullptr && !gate_given_back_;
-  gate_given_back_ = gate_given_back_ || given.gate;
+  if (engine_.gate_ != nullptr && !gate_given_back_) {
+    gate_given_back_ = true;
+    given.gate_lane = waiter_.lane();
+  }
   given.keeps_lane = !lane_given_back_;
+  count_again();
   return given;
+}
+
+void TaskWaits::count_again() {
+  const bool uncounted = open_ > 0 && gate_given_back_ && !lane_given_back_;
+  if (uncounted == uncounted_ || engine_.admission_ == nullptr) return;
+  uncounted_ = uncounted;
+  MutexLock lock(engine_.admission_->mutex);
+  uncounted ? --engine_.admission_->could_run : ++engine_.admission_->could_run;
+}
+
+Lane* TaskWaits::give_back_lane() {
+  if (lane_given_back_) return nullptr;
+  lane_given_back_ = true;
+  count_again();
+  Lane& lane = *waiter_.lane();
+  const Lane::GivenBack gave =
+      engine_.change(lane, [&] { return lane.give_back_for(nullptr, waiter_.units()); });
+  return gave.post_turn ? &lane : nullptr;
 }
 
 void TaskWaits::end(detail::Wakeup& wakeup) {
@@ -183,6 +192,7 @@ void TaskWaits::end(detail::Wakeup& wakeup) {
   {
     MutexLock lock(engine.waits_mutex_);
     --open_;
+    count_again();
     if (!lane_given_back_ && !gate_given_back_) {
       next = kWakeNow;
       if (open_ == 0) engine.waits_.erase(&waiter_);  // and this object with it
@@ -191,6 +201,10 @@ void TaskWaits::end(detail::Wakeup& wakeup) {
       if (open_ == 0 && !returning_) {
         returning_ = true;
         next = lane_given_back_ ? kComeBack : kEnterGate;
+        if (next == kEnterGate) {  // now it has its lane's permit, later perhaps not
+          gate_lane_ = waiter_.lane();
+          engine.pin_for_gate(*gate_lane_);
+        }
       }
     }
   }
@@ -211,7 +225,7 @@ void TaskWaits::end(detail::Wakeup& wakeup) {
 
 // The permits are there: the lane's (by way of its turn, which took the global one too), or just the
 // global one (from the gate).
-void TaskWaits::came_back(Lane& lane) {
+void TaskWaits::came_back(Lane& lane, std::uint32_t units) {
   GroupEngine& engine = engine_;
   std::vector<detail::Wakeup*> woken;
   {
@@ -219,15 +233,18 @@ void TaskWaits::came_back(Lane& lane) {
     returning_ = false;
     if (open_ == 0) {
       waiter_.set_lane(&lane);
+      if (waiter_.has_extras()) waiter_.extras().units = units;
       woken.swap(over_);
       engine.waits_.erase(&waiter_);
     }
   }
   if (woken.empty()) {
     // Another of the task's branches waits by now: back again.
-    const Lane::GivenBack gave = engine.change(lane, [&] { return lane.give_back_for(nullptr); });
+    const Lane::GivenBack gave =
+        engine.change(lane, [&] { return lane.give_back_for(nullptr, units); });
     if (gave.post_turn) engine.scheduler_.post(lane);
-    engine.leave_gate();
+    engine.leave_gate(lane);
+    if (!engine.room_line_.empty()) engine.let_all_in();
     return;
   }
   for (detail::Wakeup* wakeup : woken) wakeup->wake();
@@ -235,6 +252,7 @@ void TaskWaits::came_back(Lane& lane) {
 
 void TaskWaits::go_on() {
   GroupEngine& engine = engine_;
+  Lane* const gate_lane = gate_lane_;
   std::vector<detail::Wakeup*> woken;
   bool lane_too = false;
   {
@@ -247,7 +265,7 @@ void TaskWaits::go_on() {
       engine.waits_.erase(&waiter_);
     }
   }
-  if (woken.empty()) engine.leave_gate();
+  if (woken.empty()) engine.leave_gate(*gate_lane);
   if (lane_too) engine.come_back(ReturningTask::make(waiter_, *this));
   for (detail::Wakeup* wakeup : woken) wakeup->wake();
 }
@@ -258,15 +276,19 @@ std::unique_ptr<detail::TaskWait> GroupEngine::begin_wait(TaskCore& waiter, Task
   TaskWaits::GivenBack given;
   {
     MutexLock lock(waits_mutex_);
+    ++waits_begun_;
     std::unique_ptr<TaskWaits>& slot = waits_[&waiter];
     if (slot == nullptr) slot = std::make_unique<TaskWaits>(*this, waiter);
     waits = slot.get();
     // A target that gave its permit back stands in the queue too, or will.
     const auto away = waits_.find(&target);
-    given = waits->begin(target, away != waits_.end() && away->second->lane_given_back());
+    const bool gave_back = away != waits_.end() && away->second->lane_given_back();
+    const bool follows = target.has_extras() && target.extras().follows;
+    given = waits->begin(target, gave_back || follows || target.awaits_room());
   }
   if (given.lane_to_post != nullptr) scheduler_.post(*given.lane_to_post);
-  if (given.gate) leave_gate();
+  if (given.gate_lane != nullptr) leave_gate(*given.gate_lane);
+  if (!room_line_.empty()) let_all_in();
   WaitGraph::Ticket ticket;
   if (WaitGraph::instance().begin({&waiter, &target, given.keeps_lane, bounded}, ticket)) {
     return std::make_unique<GroupWait>(*waits, ticket);
@@ -278,17 +300,45 @@ std::unique_ptr<detail::TaskWait> GroupEngine::begin_wait(TaskCore& waiter, Task
 }
 
 void GroupEngine::come_back(TaskCore& returning) {
+  const bool ranked = is_ranked(returning);
   Lane& lane = pin(returning.group_key());
   const Lane::Entered entered =
       change(lane, [&] { return lane.enter_in_front(returning.waiter()); });
   if (entered == Lane::Entered::kNeedsTurn) scheduler_.post(lane);
+  give_held_turn(lane);
+  if (has_states_) stop_waiting_for_tokens(lane);
+  if (ranked) less_room();
   table_.unpin(lane);
 }
 
-std::uint64_t GroupEngine::permits_in_the_way(TaskCore& task) {
+// Fewer may run in a lane than before, or somebody who costs more stands in front there.
+void GroupEngine::less_room() {
+  if (WaitGraph::instance().look_again() && !room_line_.empty()) let_all_in();
+}
+
+Runnable* GroupEngine::give_back_permit(TaskCore& waiter) {
+  MutexLock lock(waits_mutex_);
+  return waits_.at(&waiter)->give_back_lane();
+}
+
+detail::TaskOwner::Need GroupEngine::need(TaskCore& task) {
+  if (task.has_extras() && task.extras().follows) {
+    Need of_leader;
+    conflation_.with_leader(task, [&](TaskCore& leader) { of_leader = need(leader); });
+    return of_leader;
+  }
+  bool comes_back = false;
+  {
+    MutexLock lock(waits_mutex_);
+    const auto found = waits_.find(&task);
+    comes_back = found != waits_.end() && found->second->lane_given_back();
+  }
   const std::string_view key = task.group_key();
-  return table_.with_lane(key, LaneTable::hash(key), [&](Lane* lane) -> std::uint64_t {
-    return lane == nullptr ? 0 : lane->permits_in_the_way(task.waiter());
+  return table_.with_lane(key, LaneTable::hash(key), [&](Lane* lane) -> Need {
+    if (lane == nullptr) return {};
+    const std::uint32_t limit = lane->limits().running;
+    if (comes_back) return {.room = std::min(task.units(), limit), .limit = limit};
+    return {.room = lane->needed_for(task.waiter(), task.awaits_room()), .limit = limit};
   });
 }
 
@@ -298,7 +348,7 @@ detail::TaskOwner::Waited GroupEngine::wait(TaskCore& task, const TimePoint* dea
     if (task.done()) return Waited::kDone;
     cpu_relax();
   }
-  TaskCore* waiter = task_on_this_thread();
+  TaskCore* waiter = detail::task_on_this_thread();
   std::unique_ptr<detail::TaskWait> wait;
   if (waiter != nullptr) {
     wait = waiter->owner().begin_wait(*waiter, task, /*bounded=*/deadline != nullptr);
@@ -344,12 +394,15 @@ std::exception_ptr wait_error(const TaskCore& task, TaskOwner::Waited waited) {
     case TaskOwner::Waited::kStopped:
       return std::make_exception_ptr(CancelledError("the wait for " + name + " was stopped"));
     default:
-      return std::make_exception_ptr(
-          Exception({ErrorCode::kWaitCycle,
-                     "waiting for " + name +
-                         " would never end: the tasks that it waits for wait for each "
-                         "other; take the result after this task, or use other keys"}));
+      return std::make_exception_ptr(Exception(wait_cycle_error(task)));
   }
+}
+
+Error wait_cycle_error(const TaskCore& task) {
+  return {ErrorCode::kWaitCycle,
+          "waiting for " + name_of(task) +
+              " would never end: the tasks that it waits for wait for each other; take the result "
+              "after this task, or use other keys"};
 }
 
 }  // namespace detail

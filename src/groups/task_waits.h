@@ -25,20 +25,25 @@ class TaskWaits final : private GlobalGate::Returner {
   // without it, posts the lane and leaves the gate as it is told.
   struct GivenBack {
     Lane* lane_to_post = nullptr;
-    bool gate = false;
+    Lane* gate_lane = nullptr;  // whose global permit it was
     bool keeps_lane = true;
   };
   GivenBack begin(detail::TaskCore& target, bool target_is_away);
+  // The lane's permit goes back in the middle of a wait. REQUIRES: as begin(). Gives the lane to post.
+  Lane* give_back_lane();
   bool lane_given_back() const { return lane_given_back_; }  // REQUIRES: as begin()
 
   // One wait is over: `wakeup` is woken when none is left and the permits are back.
   void end(detail::Wakeup& wakeup);
 
   // Called when the task's turn in its lane has come again.
-  void came_back(Lane& lane);
+  void came_back(Lane& lane, std::uint32_t units);
 
  private:
   void go_on() override;
+  Lane& gate_lane() override { return *gate_lane_; }
+  // While it waits and only its lane's permit is held, it is not one of those that could run.
+  void count_again();
 
   GroupEngine& engine_;
   detail::TaskCore& waiter_;
@@ -48,6 +53,8 @@ class TaskWaits final : private GlobalGate::Returner {
   bool lane_given_back_ = false;
   bool gate_given_back_ = false;
   bool returning_ = false;
+  Lane* gate_lane_ = nullptr;  // for which it asks the gate
+  bool uncounted_ = false;
   std::vector<detail::Wakeup*> over_;
 };
 

@@ -166,5 +166,52 @@ TEST(WaitCycle, IsFoundAlsoIfTheWaitsCouldBeStopped) {
       2);
 }
 
+// "outer" waits for a task of b that waits for a task of a. That one has room beside "outer", until the
+// limit of a goes down.
+TEST(WaitCycle, ALimitThatGoesDownDuringAWaitDoesNotCloseACycle) {
+  SimScheduler sim;
+  GroupExecutor executor({.groups = {{"a", {.max_concurrency = 2}}}}, sim);
+  auto long_one = executor.submit("a", "long", []() -> Task<void> { co_await sleep_for(1s); });
+  auto outer = executor.submit("a", "outer", [&]() -> Task<int> {
+    auto middle = executor.submit("b", "middle", [&]() -> Task<int> {
+      auto inner = executor.submit("a", "inner", answer);
+      co_return (co_await inner).value();
+    });
+    co_return (co_await middle).value();
+  });
+  sim.run_ready();
+  EXPECT_FALSE(outer.is_done());
+  EXPECT_TRUE(executor.set_limit("a", 1).ok());
+  sim.run_until_idle();
+  ASSERT_TRUE(outer.is_done());
+  EXPECT_EQ(outer.join().value(), answer());
+}
+
+// "first" gave its permit back for "second", and when that is done cannot have it again: "third" holds
+// it, and waits by way of b for "first".
+TEST(WaitCycle, ATaskThatMustComeBackToItsGroupIsPartOfACycle) {
+  SimScheduler sim;
+  GroupExecutor executor({}, sim);
+  TaskHandle<void> first;
+  TaskHandle<int> second;
+  bool refused = false;
+  first = executor.submit("a", "first", [&]() -> Task<void> { (void)co_await second; });
+  second = executor.submit("a", "second", answer);
+  auto third = executor.submit("a", "third", [&]() -> Task<void> {
+    auto between = executor.submit("b", "between", [&]() -> Task<void> {
+      try {
+        (void)co_await first;
+      } catch (const Exception& exception) {
+        refused = exception.code() == ErrorCode::kWaitCycle;
+      }
+    });
+    (void)co_await between;
+  });
+  sim.run_until_idle();
+  EXPECT_TRUE(refused);
+  EXPECT_TRUE(first.is_done());
+  EXPECT_TRUE(third.is_done());
+}
+
 }  // namespace
 }  // namespace keyway

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "keyway/detail/block_pool.h"
 
@@ -14,13 +15,15 @@ LaneCounts& LaneCounts::operator+=(const LaneCounts& other) {
   succeeded += other.succeeded;
   failed += other.failed;
   cancelled += other.cancelled;
+  expired += other.expired;
   running += other.running;
   waiting += other.waiting;
   return *this;
 }
 
 Lane::Lane(LaneOwner& owner, std::string_view key, std::size_t hash, LaneLimits limits)
-    : waiting_limit_(limits.waiting),
+    : careful_(limits.waiting != kNoLimit),
+      waiting_limit_(limits.waiting),
       limit_(limits.running),
       owner_(owner),
       hash_(hash),
@@ -37,17 +40,30 @@ Lane::~Lane() {
   if (key_ != short_key_) detail::deallocate_block(const_cast<char*>(key_), key_size_);
 }
 
-Lane::Entered Lane::enter_bounded(Waiter& waiter) {
+Lane::Entered Lane::enter_carefully(Waiter& waiter, bool ranked) {
   SpinGuard dispatch(dispatch_);
   SpinGuard intake(intake_);
-  // Whoever is inside beyond the limit is held back by this lane, not by a layer above it.
-  const std::uint64_t inside = waiting() + running_;
-  const std::uint64_t waiting_limit = waiting_limit_.load(std::memory_order_relaxed);
-  if (waiting_limit != kNoLimit && inside >= limit_ + waiting_limit && !closed_) {
-    ++rare().refused;
+  if (closed_) return Entered::kClosed;
+  if (ranked) begin_ranks();
+  if (is_full(waiter)) {
+    forget_ranks_if_empty();
     return Entered::kFull;
   }
-  return push(waiter);
+  if (ranks_ == nullptr) return push(waiter);
+  insert_ranked(waiter);
+  ++entered_;
+  if (turn_out_ && !stalled_) return Entered::kTurnIsOnItsWay;
+  // Before it stalled somebody may have waited who costs more, or has to stand behind.
+  return place_turn() ? Entered::kNeedsTurn : Entered::kTurnIsOnItsWay;
+}
+
+// Whoever waits beyond the room that there is, is held back by this lane, not by a layer above it.
+bool Lane::is_full(const Waiter& newcomer) const {
+  const std::uint64_t waiting_limit = waiting_limit_.load(std::memory_order_relaxed);
+  if (waiting_limit == kNoLimit) return false;
+  if (ranks_ != nullptr) return is_full_ranked(newcomer);
+  const std::uint64_t room = limit_now() > running_ ? limit_now() - running_ : 0;
+  return waiting() >= room + waiting_limit;
 }
 
 // Takes the newcomers in if it must, to see whether `wanted` wait, one or two. If not, the turn ends: with
@@ -64,16 +80,29 @@ bool Lane::at_least(int wanted) {
 }
 
 bool Lane::take_up_turn() {
-  if (!stalled_ || running_ >= limit_) return false;
+  if (ranks_ != nullptr) {
+    SpinGuard intake(intake_);
+    return stalled_ && place_turn();
+  }
+  if (!stalled_ || running_ >= limit_now()) return false;
   stalled_ = false;
   return at_least(1);
 }
 
-LaneTake Lane::pop() { return {.waiter = &taken_in_.pop_front(), .number = ++started_}; }
+LaneTake Lane::pop() {
+  if (rare_ != nullptr && rare_->returners > 0) --rare_->returners;
+  return {.waiter = &taken_in_.pop_front(), .number = ++started_};
+}
 
 LaneTake Lane::take() {
   SpinGuard dispatch(dispatch_);
-  if (running_ >= limit_) {
+  if (ranks_ != nullptr) [[unlikely]] {
+    SpinGuard intake(intake_);
+    LaneTake taken = take_ranked(/*has_turn=*/true);
+    forget_ranks_if_empty();
+    return taken;
+  }
+  if (running_ >= limit_now()) {
     stalled_ = true;
     return {};
   }
@@ -87,10 +116,23 @@ LaneTake Lane::take() {
   return taken;
 }
 
-LaneTake Lane::finish(LaneOutcome outcome, bool go_on) {
+LaneTake Lane::finish(LaneOutcome outcome, bool go_on, std::uint32_t units) {
   SpinGuard dispatch(dispatch_);
   count(outcome);
-  if (go_on && running_ <= limit_) {
+  if (ranks_ != nullptr) [[unlikely]] {
+    SpinGuard intake(intake_);
+    give_back_units(units);
+    LaneTake taken;
+    if (go_on) {
+      taken = take_ranked(/*has_turn=*/stalled_);
+    } else {
+      taken.post_turn = stalled_ && place_turn();
+      taken.idle = running_ == 0 && !turn_out_;
+    }
+    forget_ranks_if_empty();
+    return taken;
+  }
+  if (go_on && running_ <= limit_now()) {
     const bool stood_in_line = !taken_in_.empty();
     if (stalled_) stalled_ = at_least(1);
     if (!taken_in_.empty()) {
@@ -104,12 +146,28 @@ LaneTake Lane::finish(LaneOutcome outcome, bool go_on) {
   return {.post_turn = post_turn, .idle = running_ == 0 && !post_turn && taken_in_.empty()};
 }
 
-bool Lane::withdraw(Waiter& waiter) {
+Lane::Withdrawn Lane::withdraw(Waiter& waiter, bool expired) {
   SpinGuard dispatch(dispatch_);
   SpinGuard intake(intake_);
-  if (!WaiterList::linked(waiter)) return false;
-  WaiterList::unlink(waiter);
+  if (!WaiterList::linked(waiter)) return {};
+  ++(expired ? rare().expired : rare().withdrawn);
+  if (ranks_ == nullptr) {
+    WaiterList::unlink(waiter);
+    return {.withdrawn = true};
+  }
+  remove_ranked(waiter);
+  // The next one may cost less.
+  return {.withdrawn = true, .post_turn = stalled_ && place_turn()};
+}
+
+bool Lane::replace(Waiter& old, Waiter& newcomer) {
+  SpinGuard dispatch(dispatch_);
+  SpinGuard intake(intake_);
+  if (closed_ || !WaiterList::linked(old)) return false;
+  if (owner_.rank_of(old) != owner_.rank_of(newcomer)) return false;
+  WaiterList::replace(old, newcomer);
   ++rare().withdrawn;
+  ++entered_;
   return true;
 }
 
@@ -118,14 +176,20 @@ Waiter* Lane::drain(bool (*stays)(Waiter&)) {
   SpinGuard intake(intake_);
   rare().stop_up_to = started_;
   WaiterList all;
+  if (ranks_ != nullptr) gather_ranked(all);
   all.append(taken_in_);
   all.append(inbox_);
   Waiter* first = nullptr;
   Waiter** link = &first;
+  std::uint64_t returners = std::exchange(rare().returners, 0);
   while (!all.empty()) {
     Waiter& waiter = all.pop_front();
+    const bool returns = returners > 0;
+    if (returns) --returners;
     if (stays(waiter)) {
       taken_in_.push_back(waiter);
+      if (returns) ++rare().returners;
+      if (ranks_ != nullptr) ranks_->extra_waiting += owner_.rank_of(waiter).cost - 1;
       continue;
     }
     *link = &waiter;
@@ -133,16 +197,17 @@ Waiter* Lane::drain(bool (*stays)(Waiter&)) {
     ++rare().drained;
   }
   *link = nullptr;
+  forget_ranks_if_empty();
   return first;
 }
 
-Lane::GivenBack Lane::give_back_for(const Waiter* queued) {
+Lane::GivenBack Lane::give_back_for(const Waiter* queued, std::uint32_t units) {
   SpinGuard dispatch(dispatch_);
   if (queued != nullptr) {
     SpinGuard intake(intake_);
     if (!WaiterList::linked(*queued)) return {};
   }
-  --running_;
+  give_back_units(units);
   ++rare().given_back;
   return {.given_back = true, .post_turn = take_up_turn()};
 }
@@ -153,8 +218,21 @@ Lane::Entered Lane::enter_in_front(Waiter& waiter) {
   taken_in_.push_front(waiter);
   ++entered_;
   ++rare().came_back;
-  if (turn_out_) return Entered::kTurnIsOnItsWay;
-  turn_out_ = true;
+  ++rare().returners;
+  const LaneRank rank = owner_.rank_of(waiter);
+  if (!rank.plain()) begin_ranks();
+  if (ranks_ != nullptr) {
+    ranks_->extra_waiting += rank.cost - 1;
+    if (turn_out_ && !stalled_) return Entered::kTurnIsOnItsWay;
+    return place_turn() ? Entered::kNeedsTurn : Entered::kTurnIsOnItsWay;
+  }
+  if (!turn_out_) {
+    turn_out_ = true;
+    return Entered::kNeedsTurn;
+  }
+  // In a paused lane the turn may have stalled with nobody running who would take it up.
+  if (!stalled_ || running_ >= limit_now()) return Entered::kTurnIsOnItsWay;
+  stalled_ = false;
   return Entered::kNeedsTurn;
 }
 
@@ -169,13 +247,40 @@ bool Lane::set_limits(LaneLimits limits) {
     SpinGuard intake(intake_);
     limit_ = limits.running;
     waiting_limit_.store(limits.waiting, std::memory_order_relaxed);
+    careful_ = ranks_ != nullptr || limits.waiting != kNoLimit;
   }
+  return take_up_turn();
+}
+
+bool Lane::set_paused(bool paused) {
+  SpinGuard dispatch(dispatch_);
+  paused_ = paused;
   return take_up_turn();
 }
 
 LaneLimits Lane::limits() const {
   SpinGuard dispatch(dispatch_);
   return {.running = limit_, .waiting = waiting_limit_.load(std::memory_order_relaxed)};
+}
+
+Lane::View Lane::view(const Waiter* waiter) const {
+  SpinGuard dispatch(dispatch_);
+  SpinGuard intake(intake_);
+  View view{
+      .counts = counts_locked(),
+      .limits = {.running = limit_, .waiting = waiting_limit_.load(std::memory_order_relaxed)},
+      .paused = paused_};
+  const Waiter* first = nullptr;
+  std::uint64_t position = 0;
+  each_in_order([&](const Waiter& other) {
+    if (first == nullptr) first = &other;
+    ++position;
+    if (&other == waiter) view.position = position;
+    return waiter != nullptr && view.position == 0 && position < kFurthest;
+  });
+  const std::uint32_t units = first == nullptr || ranks_ == nullptr ? 1 : units_of(*first);
+  view.full = first != nullptr && std::uint64_t{running_} + units > limit_;
+  return view;
 }
 
 LaneCounts Lane::counts() const {
@@ -188,12 +293,12 @@ LaneCounts Lane::counts_locked() const {
   const Rare rare = rare_ == nullptr ? Rare{} : *rare_;
   LaneCounts counts{
       .entered = entered_ - rare.came_back,
-      .refused = rare.refused,
       .drained = rare.drained,
-      .succeeded = started_ - rare.given_back - running_ - rare.failed - rare.cancelled,
+      .succeeded = started_ - rare.given_back - tasks_running() - rare.failed - rare.cancelled,
       .failed = rare.failed,
       .cancelled = rare.cancelled + rare.withdrawn,
-      .running = running_,
+      .expired = rare.expired,
+      .running = tasks_running(),
       .waiting = waiting(),
   };
   return counts += rare.outside;
@@ -215,19 +320,17 @@ bool Lane::retire(LaneCounts& sum) const {
 std::uint64_t Lane::could_run() const {
   SpinGuard dispatch(dispatch_);
   SpinGuard intake(intake_);
-  return std::min<std::uint64_t>(limit_, waiting() + running_);
-}
-
-std::uint64_t Lane::permits_in_the_way(const Waiter& queued) const {
-  SpinGuard dispatch(dispatch_);
-  SpinGuard intake(intake_);
-  return WaiterList::linked(queued) && running_ >= limit_ ? running_ : 0;
+  if (paused_) return tasks_running();
+  if (ranks_ != nullptr) return tasks_running() + fitting().count;
+  const std::uint64_t room = running_ >= limit_ ? 0 : limit_ - running_;
+  return running_ + std::min(room, waiting());
 }
 
 bool Lane::idle() const {
   SpinGuard dispatch(dispatch_);
   SpinGuard intake(intake_);
-  return running_ == 0 && !turn_out_;
+  // A turn that stalled in a paused lane sends nobody.
+  return running_ == 0 && (!turn_out_ || (stalled_ && waiting() == 0));
 }
 
 }  // namespace keyway

@@ -15,17 +15,22 @@
 //
 // Guarantees:
 //   (1) Never more than limit() permits are out.
-//   (2) Waiters are taken in the order they entered.
+//   (2) Waiters are taken in the order they entered; of different priority, the higher first.
 //   (3) A waiter may leave from anywhere in the queue, at once.
+//   (4) A waiter that costs several permits gets them together, or all that the limit allows if that
+//       is less, and nobody behind it overtakes it meanwhile.
 //
 // Thread safety: every method from any thread. Two locks keep those who enter out of the way of
 // those who take: one cache line each. Lock order: the table's shard, dispatch_, intake_.
 // Lifetime: see LaneTable.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <limits>
+#include <map>
 #include <memory>
 #include <string_view>
 
@@ -49,11 +54,12 @@ enum class LaneOutcome : std::uint8_t { kSucceeded, kFailed, kCancelled };
 
 struct LaneCounts {
   std::uint64_t entered = 0;
-  std::uint64_t refused = 0;  // found the lane full
+  std::uint64_t refused = 0;  // found it full, and did not come again; only count_outside() knows
   std::uint64_t drained = 0;  // left with drain()
   std::uint64_t succeeded = 0;
   std::uint64_t failed = 0;
   std::uint64_t cancelled = 0;  // while they waited or while they ran
+  std::uint64_t expired = 0;    // while they waited
   std::uint64_t running = 0;
   std::uint64_t waiting = 0;
 
@@ -61,10 +67,30 @@ struct LaneCounts {
   LaneCounts& operator+=(const LaneCounts& other);
 };
 
+// What a waiter asks for.
+struct LaneRank {
+  std::uint32_t cost = 1;  // at least 1
+  int priority = 0;        // higher first
+  bool plain() const { return cost == 1 && priority == 0; }
+  bool operator==(const LaneRank&) const = default;
+};
+
+// What an owner keeps with a lane, for as long as there is one.
+class LaneExtension {
+ public:
+  virtual ~LaneExtension() = default;
+  // Whether the lane must stay although nobody is inside. Asked under the lock of its shard.
+  virtual bool is_needed() const { return false; }
+};
+
 // Who owns the lanes of a table: it is given each lane's turn by the scheduler.
 class LaneOwner {
  public:
   virtual void run_turn(Lane& lane, Turn& turn) = 0;
+  // Asked only in lanes that somebody entered by enter_ranked(); under the lane's locks.
+  virtual LaneRank rank_of(const Waiter&) const { return {}; }
+  // For a lane that is being made; under the lock of its shard.
+  virtual std::unique_ptr<LaneExtension> extend(Lane&) { return nullptr; }
 
  protected:
   ~LaneOwner() = default;
@@ -73,6 +99,7 @@ class LaneOwner {
 // What one who comes with the turn finds.
 struct LaneTake {
   Waiter* waiter = nullptr;    // holds a permit now; null: nothing to do
+  std::uint32_t units = 1;     // how many permits, if its cost is above 1
   std::uint64_t number = 0;    // of the waiter: how many have got a permit, with it
   bool stood_in_line = false;  // it was there already when another one was taken
   bool post_turn = false;      // the caller must post the lane's turn
@@ -95,20 +122,37 @@ class alignas(64) Lane final : public Runnable {
   // kFull: the lane holds back as many as it may; kClosed: close() was called. In both cases the
   // waiter was not taken in.
   Entered enter(Waiter& waiter) KEYWAY_EXCLUDES(intake_, dispatch_) {
-    if (waiting_limit_.load(std::memory_order_relaxed) != kNoLimit) return enter_bounded(waiter);
-    SpinGuard intake(intake_);
-    return push(waiter);
+    {
+      SpinGuard intake(intake_);
+      if (!careful_) [[likely]]
+        return push(waiter);
+    }
+    return enter_carefully(waiter, /*ranked=*/false);
+  }
+  // For one whose rank is not plain. From now on, until the lane is empty, the owner is asked for ranks.
+  Entered enter_ranked(Waiter& waiter) KEYWAY_EXCLUDES(intake_, dispatch_) {
+    return enter_carefully(waiter, /*ranked=*/true);
   }
 
   // REQUIRES: the caller has the turn.
   LaneTake take() KEYWAY_EXCLUDES(intake_, dispatch_);
 
-  // For one who has finished: gives the permit back and, if `go_on`, takes it again at once for
-  // the next waiter.
-  LaneTake finish(LaneOutcome outcome, bool go_on) KEYWAY_EXCLUDES(intake_, dispatch_);
+  // For one who has finished: gives the permits back and, if `go_on`, takes again at once for the
+  // next waiter.
+  LaneTake finish(LaneOutcome outcome, bool go_on, std::uint32_t units = 1)
+      KEYWAY_EXCLUDES(intake_, dispatch_);
 
-  // A waiter leaves, if it still stands in this lane's queue.
-  bool withdraw(Waiter& waiter) KEYWAY_EXCLUDES(intake_, dispatch_);
+  // A waiter leaves, if it still stands in this lane's queue, and is counted as cancelled or expired.
+  struct Withdrawn {
+    bool withdrawn = false;
+    bool post_turn = false;
+    explicit operator bool() const { return withdrawn; }
+  };
+  Withdrawn withdraw(Waiter& waiter, bool expired = false) KEYWAY_EXCLUDES(intake_, dispatch_);
+
+  // `newcomer` takes the place of `old`, which leaves as if withdrawn; if that still stands in the queue,
+  // and both have the same rank.
+  bool replace(Waiter& old, Waiter& newcomer) KEYWAY_EXCLUDES(intake_, dispatch_);
 
   // All waiters leave, but for those who `stay`. Gives them as a chain by `next`, first in first.
   // Those who have a permit by now are asked to stop: see stop_wanted().
@@ -128,8 +172,9 @@ class alignas(64) Lane final : public Runnable {
     bool given_back = false;
     bool post_turn = false;
   };
-  GivenBack give_back_for(const Waiter* queued) KEYWAY_EXCLUDES(intake_, dispatch_);
-  Entered enter_in_front(Waiter& waiter) KEYWAY_EXCLUDES(intake_, dispatch_);
+  GivenBack give_back_for(const Waiter* queued, std::uint32_t units = 1)
+      KEYWAY_EXCLUDES(intake_, dispatch_);
+  Entered enter_in_front(Waiter& waiter) KEYWAY_EXCLUDES(intake_, dispatch_);  // without priority
 
   // Nobody gets in any more.
   void close() KEYWAY_EXCLUDES(intake_) {
@@ -139,6 +184,8 @@ class alignas(64) Lane final : public Runnable {
 
   // Takes effect at once. True if the caller must post the turn.
   bool set_limits(LaneLimits limits) KEYWAY_EXCLUDES(intake_, dispatch_);
+  // While it is paused nobody new is taken; who has begun goes on. Result as above.
+  bool set_paused(bool paused) KEYWAY_EXCLUDES(intake_, dispatch_);
   LaneLimits limits() const KEYWAY_EXCLUDES(intake_, dispatch_);
   LaneCounts counts() const KEYWAY_EXCLUDES(intake_, dispatch_);
   bool idle() const KEYWAY_EXCLUDES(intake_, dispatch_);
@@ -149,11 +196,28 @@ class alignas(64) Lane final : public Runnable {
     SpinGuard dispatch(dispatch_);
     rare().outside += counts;
   }
+  // Whether somebody waits who came by enter_in_front().
+  bool somebody_returns() const KEYWAY_EXCLUDES(dispatch_) {
+    SpinGuard dispatch(dispatch_);
+    return rare_ != nullptr && rare_->returners > 0;
+  }
+  // What somebody sees who asks why things stand still.
+  struct View {
+    LaneCounts counts;
+    LaneLimits limits;
+    bool paused = false;
+    bool full = false;           // the next one who waits must wait for one who runs
+    std::uint64_t position = 0;  // of the waiter that was asked for, from 1; 0: not found
+  };
+  // Counts no further than kFurthest.
+  static constexpr std::uint64_t kFurthest = 10'000;
+  View view(const Waiter* waiter) const KEYWAY_EXCLUDES(intake_, dispatch_);
   // How many would run if nothing but this lane's limit held them back.
   std::uint64_t could_run() const KEYWAY_EXCLUDES(intake_, dispatch_);
-  // How many permits are out, if `queued` stands in the queue and they are all that there are;
-  // otherwise 0.
-  std::uint64_t permits_in_the_way(const Waiter& queued) const KEYWAY_EXCLUDES(intake_, dispatch_);
+  // How many permits must be free for `waiter` to be sure of its turn, if it stands in the queue, or
+  // `outside` and is to enter: as many as it, or anybody else who waits, may cost. Otherwise 0.
+  std::uint32_t needed_for(const Waiter& waiter, bool outside = false) const
+      KEYWAY_EXCLUDES(intake_, dispatch_);
 
   // The limits in force were forgotten: whoever enters next resolves them anew.
   std::atomic<bool> limits_stale{false};
@@ -161,6 +225,8 @@ class alignas(64) Lane final : public Runnable {
   // Whether a permit of the layer above is already set aside for the next take. Belongs to
   // whoever has the turn.
   bool has_global_permit = false;
+
+  LaneExtension* extension() const { return extension_.get(); }
 
  private:
   friend class LaneTable;
@@ -174,7 +240,8 @@ class alignas(64) Lane final : public Runnable {
     turn_out_ = true;
     return Entered::kNeedsTurn;
   }
-  Entered enter_bounded(Waiter& waiter) KEYWAY_EXCLUDES(intake_, dispatch_);
+  Entered enter_carefully(Waiter& waiter, bool ranked) KEYWAY_EXCLUDES(intake_, dispatch_);
+  bool is_full(const Waiter& newcomer) const KEYWAY_REQUIRES(intake_, dispatch_);
   // For whoever has the turn.
   bool at_least(int wanted) KEYWAY_REQUIRES(dispatch_) KEYWAY_EXCLUDES(intake_);
   // Whether it stalled here, there is room again, and somebody waits: then it must be posted.
@@ -182,20 +249,71 @@ class alignas(64) Lane final : public Runnable {
   LaneTake pop() KEYWAY_REQUIRES(dispatch_);
   LaneCounts counts_locked() const KEYWAY_REQUIRES(intake_, dispatch_);
   std::uint64_t waiting() const KEYWAY_REQUIRES(intake_, dispatch_) {
-    const std::uint64_t left = rare_ == nullptr ? 0 : rare_->withdrawn + rare_->drained;
+    const std::uint64_t left =
+        rare_ == nullptr ? 0 : rare_->withdrawn + rare_->expired + rare_->drained;
     return entered_ - started_ - left;
   }
   void count(LaneOutcome outcome) KEYWAY_REQUIRES(dispatch_);
+  // Those who come back for their permit have begun before the pause.
+  std::uint32_t limit_now() const KEYWAY_REQUIRES(dispatch_) {
+    const bool held_back = paused_ && (rare_ == nullptr || rare_->returners == 0);
+    return held_back ? 0 : limit_;
+  }
+
+  // ---- of a lane with ranks, see lane_ranks.cc
+
+  // Of those who wait or run. Who has no priority waits in taken_in_ and inbox_ as ever.
+  using Levels = std::map<int, WaiterList, std::greater<>>;
+  struct Ranks {
+    Levels levels;                    // by priority; none is empty
+    std::uint64_t extra_waiting = 0;  // what those who wait cost above 1 each
+    std::uint64_t extra_running = 0;  // the same of those who run
+  };
+  void begin_ranks() KEYWAY_REQUIRES(intake_, dispatch_) {
+    if (ranks_ == nullptr) ranks_ = std::make_unique<Ranks>();
+    careful_ = true;
+  }
+  Waiter* first_ranked() const KEYWAY_REQUIRES(intake_, dispatch_);
+  std::uint32_t units_of(const Waiter& waiter) const KEYWAY_REQUIRES(dispatch_) {
+    return std::min(owner_.rank_of(waiter).cost, limit_);
+  }
+  bool fits(const Waiter& waiter) const KEYWAY_REQUIRES(dispatch_) {
+    return std::uint64_t{running_} + units_of(waiter) <= limit_now();
+  }
+  void insert_ranked(Waiter& waiter) KEYWAY_REQUIRES(intake_, dispatch_);
+  void remove_ranked(Waiter& waiter) KEYWAY_REQUIRES(intake_, dispatch_);
+  LaneTake take_ranked(bool has_turn) KEYWAY_REQUIRES(intake_, dispatch_);
+  // The turn is here: true if it must be posted.
+  bool place_turn() KEYWAY_REQUIRES(intake_, dispatch_);
+  void give_back_units(std::uint32_t units) KEYWAY_REQUIRES(dispatch_) {
+    running_ -= units;
+    if (ranks_ != nullptr) ranks_->extra_running -= units - 1;
+  }
+  void gather_ranked(WaiterList& all) KEYWAY_REQUIRES(intake_, dispatch_);
+  void forget_ranks_if_empty() KEYWAY_REQUIRES(intake_, dispatch_);
+  // Those who wait and would fit, one after the other; and how many permits would be out then.
+  struct Fitting {
+    std::uint64_t count = 0;
+    std::uint64_t units = 0;
+  };
+  Fitting fitting() const KEYWAY_REQUIRES(intake_, dispatch_);
+  bool is_full_ranked(const Waiter& newcomer) const KEYWAY_REQUIRES(intake_, dispatch_);
+  template <class Visit>  // bool visit(const Waiter&): false ends it
+  void each_in_order(Visit visit) const KEYWAY_REQUIRES(intake_, dispatch_);
+  std::uint64_t tasks_running() const KEYWAY_REQUIRES(dispatch_) {
+    return running_ - (ranks_ == nullptr ? 0 : ranks_->extra_running);
+  }
 
   // What most lanes never need.
   struct Rare {
     std::uint64_t failed = 0;
     std::uint64_t cancelled = 0;  // while they ran
     std::uint64_t withdrawn = 0;  // cancelled while they waited
+    std::uint64_t expired = 0;
     std::uint64_t drained = 0;
-    std::uint64_t refused = 0;
     std::uint64_t given_back = 0;  // started, gave the permit back, and start once more
     std::uint64_t came_back = 0;   // of these, entered once more
+    std::uint64_t returners = 0;   // of these, in front of all who wait
     std::uint64_t stop_up_to = 0;
     LaneCounts outside;
   };
@@ -207,19 +325,23 @@ class alignas(64) Lane final : public Runnable {
   // First cache line, with Runnable's own members and the flags above: those who enter.
   bool turn_out_ KEYWAY_GUARDED_BY(intake_) = false;  // posted or stalled
   bool closed_ KEYWAY_GUARDED_BY(intake_) = false;
+  bool careful_ KEYWAY_GUARDED_BY(intake_);  // who enters must look: a waiting limit, or ranks
   mutable SpinLock intake_;
   std::atomic<std::uint32_t> waiting_limit_;  // written under both locks
   std::uint64_t entered_ KEYWAY_GUARDED_BY(intake_) = 0;
   WaiterList inbox_ KEYWAY_GUARDED_BY(intake_);
+  std::unique_ptr<LaneExtension> extension_;  // constant once the lane is made
 
   // Second: those who take. taken_in_ stands before inbox_.
   alignas(64) mutable SpinLock dispatch_;
   bool stalled_ KEYWAY_GUARDED_BY(dispatch_) = false;  // the turn is here
+  bool paused_ KEYWAY_GUARDED_BY(dispatch_) = false;
   std::uint32_t limit_ KEYWAY_GUARDED_BY(dispatch_);
   std::uint32_t running_ KEYWAY_GUARDED_BY(dispatch_) = 0;
   WaiterList taken_in_ KEYWAY_GUARDED_BY(dispatch_);
   std::uint64_t started_ KEYWAY_GUARDED_BY(dispatch_) = 0;
   std::unique_ptr<Rare> rare_ KEYWAY_GUARDED_BY(dispatch_);
+  std::unique_ptr<Ranks> ranks_ KEYWAY_GUARDED_BY(dispatch_);  // null: all are plain
   LaneOwner& owner_;
 
   // Third: what a lookup reads, and hardly anybody writes.
@@ -231,5 +353,26 @@ class alignas(64) Lane final : public Runnable {
   char short_key_[32];
 };
 static_assert(sizeof(Lane) == 192);
+
+template <class Visit>
+void Lane::each_in_order(Visit visit) const {
+  const auto each = [&](WaiterList::Iterator from, WaiterList::Iterator to) {
+    while (from != to && visit(*from)) ++from;
+    return from == to;
+  };
+  auto no_returner = taken_in_.begin();
+  for (std::uint64_t i = rare_ == nullptr ? 0 : rare_->returners; i > 0; --i) ++no_returner;
+  if (!each(taken_in_.begin(), no_returner)) return;
+  static const Levels kNoLevels;
+  const Levels& levels = ranks_ == nullptr ? kNoLevels : ranks_->levels;
+  auto level = levels.begin();
+  for (; level != levels.end() && level->first > 0; ++level) {
+    if (!each(level->second.begin(), level->second.end())) return;
+  }
+  if (!each(no_returner, taken_in_.end()) || !each(inbox_.begin(), inbox_.end())) return;
+  for (; level != levels.end(); ++level) {
+    if (!each(level->second.begin(), level->second.end())) return;
+  }
+}
 
 }  // namespace keyway

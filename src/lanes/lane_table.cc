@@ -68,8 +68,8 @@ LaneTable::Entry LaneTable::enter(std::string_view key, std::size_t hash, Waiter
   return entry;
 }
 
-LaneTable::Entry LaneTable::enter(Lane& lane, Waiter& waiter) {
-  return entry_of(lane, lane.enter(waiter));
+LaneTable::Entry LaneTable::enter(Lane& lane, Waiter& waiter, bool ranked) {
+  return entry_of(lane, ranked ? lane.enter_ranked(waiter) : lane.enter(waiter));
 }
 
 Lane& LaneTable::pin(std::string_view key, std::size_t hash, const LaneLimits& limits) {
@@ -154,12 +154,18 @@ Lane* LaneTable::find(Shard& shard, std::string_view key, std::size_t hash) {
 Lane* LaneTable::make(Shard& shard, std::string_view key, std::size_t hash,
                       const LaneLimits& limits) {
   // relaxed: lane_count is written under the lock only.
-  const std::size_t count = shard.lane_count.load(std::memory_order_relaxed);
+  std::size_t count = shard.lane_count.load(std::memory_order_relaxed);
+  if (count >= shard.bucket_count) {
+    // Lanes that stayed because they were needed for a while may go by now.
+    if (shard.keeps_idle) free_idle(shard);
+    count = shard.lane_count.load(std::memory_order_relaxed);
+  }
   if (count >= shard.bucket_count) {
     resize(shard, shard.bucket_count == 0 ? kMinBuckets : 2 * shard.bucket_count);
   }
   Lane* lane = new (detail::allocate_block(sizeof(Lane))) Lane(owner_, key, hash, limits);
   if (shard.closed) lane->close();
+  lane->extension_ = owner_.extend(*lane);
   Lane*& bucket = shard.buckets[hash & (shard.bucket_count - 1)];
   lane->next_in_bucket_ = bucket;
   bucket = lane;
@@ -179,7 +185,12 @@ void LaneTable::free_if_idle(Shard& shard, const Lane* lane, std::size_t hash) {
 // Frees the lane that `link` points to, and lets `link` point to the next one.
 bool LaneTable::free_if_idle(Shard& shard, Lane*& link) {
   Lane* lane = link;
-  if (lane->pins_ > 0 || !lane->retire(shard.freed)) return false;
+  if (lane->pins_ > 0) return false;
+  if (lane->extension_ != nullptr && lane->idle() && lane->extension_->is_needed()) {
+    shard.keeps_idle = true;
+    return false;
+  }
+  if (!lane->retire(shard.freed)) return false;
   link = lane->next_in_bucket_;
   // relaxed: written under the lock only.
   const std::size_t count = shard.lane_count.load(std::memory_order_relaxed);
@@ -198,13 +209,18 @@ void LaneTable::shrink(Shard& shard) {
 void LaneTable::forget_idle() {
   for (Shard& shard : shards_) {
     SpinGuard guard(shard.lock);
-    for (std::size_t i = 0; i < shard.bucket_count; ++i) {
-      Lane** link = &shard.buckets[i];
-      while (*link != nullptr) {
-        if (!free_if_idle(shard, *link)) link = &(*link)->next_in_bucket_;
-      }
-    }
+    free_idle(shard);
     shrink(shard);
+  }
+}
+
+void LaneTable::free_idle(Shard& shard) {
+  shard.keeps_idle = false;
+  for (std::size_t i = 0; i < shard.bucket_count; ++i) {
+    Lane** link = &shard.buckets[i];
+    while (*link != nullptr) {
+      if (!free_if_idle(shard, *link)) link = &(*link)->next_in_bucket_;
+    }
   }
 }
 

@@ -50,8 +50,8 @@ class LaneTable {
   // Puts a waiter into the lane of `key`. kNeedsLimits: there is no lane yet, or its limits are
   // to be resolved anew, and none were given: call again with some.
   Entry enter(std::string_view key, std::size_t hash, Waiter& waiter, const LaneLimits* limits);
-  // The same for a lane that is pinned.
-  static Entry enter(Lane& lane, Waiter& waiter);
+  // The same for a lane that is pinned. `ranked`: as Lane::enter_ranked().
+  static Entry enter(Lane& lane, Waiter& waiter, bool ranked = false);
 
   // Calls visit(Lane*) under the lock of the key's shard; null if the key has no lane.
   template <class Visit>
@@ -129,6 +129,7 @@ class LaneTable {
     Buckets buckets KEYWAY_GUARDED_BY(lock);
     std::size_t bucket_count KEYWAY_GUARDED_BY(lock) = 0;
     bool closed KEYWAY_GUARDED_BY(lock) = false;
+    bool keeps_idle KEYWAY_GUARDED_BY(lock) = false;  // lanes that were needed when last seen
     LaneCounts freed KEYWAY_GUARDED_BY(lock);
     // Its own cache line: read by everybody who sees a lane idle.
     alignas(64) std::atomic<std::size_t> lane_count{0};
@@ -141,6 +142,7 @@ class LaneTable {
       KEYWAY_REQUIRES(shard.lock);
   void free_if_idle(Shard& shard, const Lane* lane, std::size_t hash);
   static bool free_if_idle(Shard& shard, Lane*& link) KEYWAY_REQUIRES(shard.lock);
+  static void free_idle(Shard& shard) KEYWAY_REQUIRES(shard.lock);
   static void shrink(Shard& shard) KEYWAY_REQUIRES(shard.lock);
   static void resize(Shard& shard, std::size_t bucket_count) KEYWAY_REQUIRES(shard.lock);
   static void destroy(Lane* lane);

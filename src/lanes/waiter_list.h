@@ -13,6 +13,7 @@ class WaiterList {
   WaiterList& operator=(const WaiterList&) = delete;
 
   bool empty() const { return ends_.next == &ends_; }
+  Waiter* front() const { return ends_.next; }  // REQUIRES: not empty
   bool has_more_than_one() const { return ends_.next != ends_.previous; }
 
   void push_back(Waiter& waiter) {
@@ -46,8 +47,32 @@ class WaiterList {
     waiter.next->previous = waiter.previous;
     waiter.previous = nullptr;
   }
+  static void replace(Waiter& old, Waiter& newcomer) {
+    newcomer.next = old.next;
+    newcomer.previous = old.previous;
+    old.previous->next = &newcomer;
+    old.next->previous = &newcomer;
+    old.previous = nullptr;
+  }
   // Whether it stands in a list.
   static bool linked(const Waiter& waiter) { return waiter.previous != nullptr; }
+
+  // For a look at all of them, first in first.
+  class Iterator {
+   public:
+    explicit Iterator(const Waiter* at) : at_(at) {}
+    const Waiter& operator*() const { return *at_; }
+    Iterator& operator++() {
+      at_ = at_->next;
+      return *this;
+    }
+    bool operator==(const Iterator&) const = default;
+
+   private:
+    const Waiter* at_;
+  };
+  Iterator begin() const { return Iterator(ends_.next); }
+  Iterator end() const { return Iterator(&ends_); }
 
   // Moves all of `other` to the end of this list.
   void append(WaiterList& other) {

@@ -40,7 +40,7 @@ std::vector<KeptAttempts::Kept> KeptAttempts::Longest::top(std::size_t n) const 
   return result;
 }
 
-void KeptAttempts::add(const Attempt& attempt, std::string_view error_output) {
+void KeptAttempts::add(const Attempt& attempt) {
   const Length run = attempt.end - attempt.start;
   const Length wait = attempt.start - attempt.queued;
   const bool among_first = first_.size() < bounds_.first;
@@ -49,15 +49,17 @@ void KeptAttempts::add(const Attempt& attempt, std::string_view error_output) {
   const bool has_failed = failed(attempt);
   if (!among_first && !ran_long && !waited_long && !has_failed) return;
 
-  const Kept kept = std::make_shared<const Attempt>(attempt);
+  Attempt copy = attempt;
+  std::string error_output = std::exchange(copy.error_output, {});
+  const Kept kept = std::make_shared<const Attempt>(std::move(copy));
   if (among_first) first_.push_back(kept);
   if (ran_long) runs_.add(run, kept);
   if (waited_long) waits_.add(wait, kept);
   if (!has_failed) return;
   if (first_failures_.size() < bounds_.first_failures) {
-    first_failures_.push_back({kept, std::string(error_output)});
+    first_failures_.push_back({kept, std::move(error_output)});
   } else if (bounds_.last_failures > 0) {
-    last_failures_.push_back({kept, std::string(error_output)});
+    last_failures_.push_back({kept, std::move(error_output)});
     if (last_failures_.size() > bounds_.last_failures) last_failures_.pop_front();
   }
 }

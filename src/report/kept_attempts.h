@@ -11,7 +11,6 @@
 #include <deque>
 #include <memory>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "report/attempt.h"
@@ -29,13 +28,13 @@ class KeptAttempts {
   };
   using Kept = std::shared_ptr<const Attempt>;
   struct Failure {
-    Kept attempt;
+    Kept attempt;  // without its output, which others do not need
     std::string error_output;
   };
 
   explicit KeptAttempts(Bounds bounds) : bounds_(bounds) {}
 
-  void add(const Attempt& attempt, std::string_view error_output);
+  void add(const Attempt& attempt);
 
   // Each once, in the order in which they began.
   std::vector<Kept> all() const;

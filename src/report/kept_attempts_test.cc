@@ -32,7 +32,7 @@ std::vector<std::uint64_t> numbers(const std::vector<KeptAttempts::Kept>& kept) 
 
 TEST(KeptAttempts, AreAllOfThemWhileThereAreFew) {
   KeptAttempts kept({});
-  for (int i = 1; i <= 100; ++i) kept.add(attempt(i, 1ms, 5ms), {});
+  for (int i = 1; i <= 100; ++i) kept.add(attempt(i, 1ms, 5ms));
   EXPECT_EQ(kept.all().size(), 100U);
   EXPECT_EQ(numbers(kept.all()).front(), 1U) << "in the order they began";
 }
@@ -50,7 +50,9 @@ TEST(KeptAttempts, OfManyAreTheFirstTheLongestAndTheFailed) {
     if (i == 9000) wait = 2s;
     if (i == 4000 || i == 4001 || i == 4002) outcome = AttemptOutcome::kFailed;
     if (i == 4003) outcome = AttemptOutcome::kTimedOut;
-    kept.add(attempt(i, wait, run, outcome), "error " + std::to_string(i));
+    Attempt one = attempt(i, wait, run, outcome);
+    one.error_output = "error " + std::to_string(i);
+    kept.add(one);
   }
   EXPECT_EQ(numbers(kept.all()),
             (std::vector<std::uint64_t>{1, 2, 3, 500, 4000, 4003, 7000, 9000}));
@@ -64,21 +66,21 @@ TEST(KeptAttempts, OfManyAreTheFirstTheLongestAndTheFailed) {
 
 TEST(KeptAttempts, OneThatIsKeptForSeveralReasonsIsThereOnce) {
   KeptAttempts kept({});
-  kept.add(attempt(1, 1s, 1s, AttemptOutcome::kFailed), "x");
+  kept.add(attempt(1, 1s, 1s, AttemptOutcome::kFailed));
   EXPECT_EQ(kept.all().size(), 1U);
   EXPECT_EQ(kept.longest_runs(5).front(), kept.all().front());
 }
 
 TEST(KeptAttempts, OneThatDidNotWaitIsNotAmongThoseThatWaitedLongest) {
   KeptAttempts kept({});
-  kept.add(attempt(1, 0ms, 1s), {});
+  kept.add(attempt(1, 0ms, 1s));
   EXPECT_TRUE(kept.longest_waits(5).empty());
 }
 
 TEST(KeptAttempts, KeepNothingIfTheirBoundsAreZero) {
   KeptAttempts kept(
       {.first = 0, .longest_runs = 0, .longest_waits = 0, .first_failures = 0, .last_failures = 0});
-  for (int i = 1; i <= 10; ++i) kept.add(attempt(i, 1s, 1s, AttemptOutcome::kFailed), "x");
+  for (int i = 1; i <= 10; ++i) kept.add(attempt(i, 1s, 1s, AttemptOutcome::kFailed));
   EXPECT_TRUE(kept.all().empty());
 }
 

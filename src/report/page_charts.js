@@ -10,9 +10,14 @@ const niceTop = (value) => {
   return [1, 1.5, 2, 3, 4, 5, 6, 8, 10].map((n) => n * power).find((n) => n >= value * 0.999);
 };
 const shortCount = (n) =>
-  n >= 1e6 ? `${+(n / 1e6).toFixed(1)}M` : n >= 1e4 ? `${+(n / 1e3).toFixed(1)}k` : `${+n.toFixed(n < 10 ? 2 : 0)}`;
+  n >= 1e6
+    ? `${+(n / 1e6).toFixed(1)}M`
+    : n >= 1e4
+      ? `${+(n / 1e3).toFixed(1)}k`
+      : `${+n.toFixed(n < 10 ? 2 : 0)}`;
 
-// The series in as many columns as can be told apart; each value is the mean of the buckets in it, or their sum.
+// The series in as many columns as can be told apart; each value is the mean of the buckets in it,
+// or their sum.
 const inColumns = (values, columns, adds) => {
   const size = Math.max(1, Math.ceil(values.length / columns));
   const result = [];
@@ -27,22 +32,41 @@ const drawChart = (chart) => {
   const { element, layers, line, isLast } = chart;
   const width = element.clientWidth;
   if (width === 0) return;
-  const plotHeight = 78, top = 4;
+  const plotHeight = 78,
+    top = 4;
   const plotWidth = Math.max(width - chartMargin.left - chartMargin.right, 10);
   const series = data.series;
   const x = (t) => chartMargin.left + (t / wholeRun) * plotWidth;
-  const columns = layers.map((layer) => inColumns(layer.values, plotWidth / (chart.adds ? 12 : 3), chart.adds));
-  const sums = (columns[0] || { values: [] }).values.map((_, i) => columns.reduce((sum, column) => sum + column.values[i], 0));
+  const columns = layers.map((layer) =>
+    inColumns(layer.values, plotWidth / (chart.adds ? 12 : 3), chart.adds),
+  );
+  const sums = (columns[0] || { values: [] }).values.map((_, i) =>
+    columns.reduce((sum, column) => sum + column.values[i], 0),
+  );
   const most = niceTop(Math.max(...sums, line || 0, 0));
   const y = (value) => top + plotHeight * (1 - value / most);
   element.replaceChildren();
   for (const value of [most / 2, most]) {
-    element.append(svg('line', { class: 'gridline', x1: chartMargin.left, x2: width - chartMargin.right, y1: y(value), y2: y(value) }));
+    element.append(
+      svg('line', {
+        class: 'gridline',
+        x1: chartMargin.left,
+        x2: width - chartMargin.right,
+        y1: y(value),
+        y2: y(value),
+      }),
+    );
   }
   for (const value of [0, most]) {
-    element.append(svg('text', { x: chartMargin.left - 6, y: y(value) + 4, 'text-anchor': 'end' }, shortCount(value)));
+    element.append(
+      svg(
+        'text',
+        { x: chartMargin.left - 6, y: y(value) + 4, 'text-anchor': 'end' },
+        shortCount(value),
+      ),
+    );
   }
-  const base = sums.map(() => 0);  // pixels, because what failed is seen however little it is
+  const base = sums.map(() => 0); // pixels, because what failed is seen however little it is
   layers.forEach((layer, l) => {
     // Steps as one path: thousands of elements would be slow, and one shape prints better.
     let path = '';
@@ -51,20 +75,45 @@ const drawChart = (chart) => {
       const from = Math.max(x(series.begin + i * columns[l].size * series.width), chartMargin.left);
       const end = Math.min(series.begin + (i + 1) * columns[l].size * series.width, wholeRun);
       const height = Math.max(y(0) - y(value), layer.least || 0);
-      path += `M${from.toFixed(1)} ${(y(0) - base[i] - height).toFixed(1)}H${x(end).toFixed(1)}v${height.toFixed(1)}H${from.toFixed(1)}z`;
+      path += boxPath(from, y(0) - base[i] - height, x(end), y(0) - base[i]);
       base[i] += height;
     });
     element.append(svg('path', { class: layer.look, d: path }));
   });
-  element.append(svg('line', { class: 'baseline', x1: chartMargin.left, x2: width - chartMargin.right, y1: y(0), y2: y(0) }));
+  element.append(
+    svg('line', {
+      class: 'baseline',
+      x1: chartMargin.left,
+      x2: width - chartMargin.right,
+      y1: y(0),
+      y2: y(0),
+    }),
+  );
   if (line) {
-    element.append(svg('line', { class: 'limit-line', x1: chartMargin.left, x2: width - chartMargin.right, y1: y(line), y2: y(line) }));
+    element.append(
+      svg('line', {
+        class: 'limit-line',
+        x1: chartMargin.left,
+        x2: width - chartMargin.right,
+        y1: y(line),
+        y2: y(line),
+      }),
+    );
   }
   if (isLast) {
     const { ticks, step } = timeTicks(0, wholeRun, plotWidth / 90);
     for (const t of ticks) {
-      element.append(svg('text', { x: x(t), y: y(0) + 16, 'text-anchor': t === 0 ? 'start' : x(t) > width - 40 ? 'end' : 'middle' },
-        tickText(t, step)));
+      element.append(
+        svg(
+          'text',
+          {
+            x: x(t),
+            y: y(0) + 16,
+            'text-anchor': t === 0 ? 'start' : x(t) > width - 40 ? 'end' : 'middle',
+          },
+          tickText(t, step),
+        ),
+      );
     }
   }
   chart.brush = svg('rect', { class: 'brush', y: top, height: plotHeight, hidden: true });
@@ -98,8 +147,9 @@ const readAt = (t) => {
     chart.cursor.setAttribute('x1', chart.x(t));
     chart.cursor.setAttribute('x2', chart.x(t));
     const values = chart.layers.map((layer, l) => {
-      const { values, size } = chart.columns[l];
-      const value = values[Math.floor((t - series.begin) / (size * series.width))] || 0;
+      const column = chart.columns[l];
+      const at = Math.floor((t - series.begin) / (column.size * series.width));
+      const value = column.values[at] || 0;
       return layer.name ? `${shortCount(value)} ${layer.name}` : shortCount(value);
     });
     chart.reading.textContent = `${values.join(', ')} at ${duration(t)}`;
@@ -108,7 +158,8 @@ const readAt = (t) => {
 
 const chooseByDragging = (chart) => {
   let anchor = null;
-  const timeOf = (event) => chart.timeAt(event.clientX - chart.element.getBoundingClientRect().left);
+  const timeOf = (event) =>
+    chart.timeAt(event.clientX - chart.element.getBoundingClientRect().left);
   chart.element.addEventListener('pointerdown', (event) => {
     anchor = timeOf(event);
     chart.element.setPointerCapture(event.pointerId);
@@ -119,7 +170,9 @@ const chooseByDragging = (chart) => {
     if (anchor === null) return;
     if (Math.abs(t - anchor) > wholeRun / 200) showPart(Math.min(anchor, t), Math.max(anchor, t));
   });
-  const end = () => { anchor = null; };
+  const end = () => {
+    anchor = null;
+  };
   chart.element.addEventListener('pointerup', end);
   chart.element.addEventListener('pointercancel', end);
   chart.element.addEventListener('pointerleave', () => readAt(null));
@@ -133,21 +186,52 @@ const makeCharts = () => {
   // Few are counted, many are a rate.
   const few = run.attempts <= 500;
   const inUnits = few ? (values) => values : perSecond;
-  const kinds = [['ok', 'ok'], ['retried', 'tried again'], ['failed', 'failed']].filter(([name]) => peak(series[name]) > 0);
-  const ended = { title: few ? 'Ended' : 'Ended per second', adds: few, about: kinds.map(([, name]) => name).join(', then '),
-    layers: kinds.map(([name, shown]) => ({ name: shown, look: `fill-${name}`, values: inUnits(series[name]), least: name === 'ok' ? 0 : 1.5 })) };
-  const running = { title: 'Running', line: run.places, layers: [{ look: 'fill-running', values: series.running }],
-    about: run.places ? `at once; dashed: the ${count(run.places)} places` : 'at once' };
-  const waiting = { title: 'Waiting', about: `at once; at most ${count(peak(series.waiting))}`,
-    layers: [{ look: 'fill-waiting', values: series.waiting }], isLast: true };
+  const kinds = [
+    ['ok', 'ok'],
+    ['retried', 'tried again'],
+    ['failed', 'failed'],
+  ].filter(([name]) => peak(series[name]) > 0);
+  const ended = {
+    title: few ? 'Ended' : 'Ended per second',
+    adds: few,
+    about: kinds.map(([, name]) => name).join(', then '),
+    layers: kinds.map(([name, shown]) => ({
+      name: shown,
+      look: `fill-${name}`,
+      values: inUnits(series[name]),
+      least: name === 'ok' ? 0 : 1.5,
+    })),
+  };
+  const running = {
+    title: 'Running',
+    line: run.places,
+    layers: [{ look: 'fill-running', values: series.running }],
+    about: run.places ? `at once; dashed: the ${count(run.places)} places` : 'at once',
+  };
+  const waiting = {
+    title: 'Waiting',
+    about: `at once; at most ${count(peak(series.waiting))}`,
+    layers: [{ look: 'fill-waiting', values: series.waiting }],
+    isLast: true,
+  };
   for (const chart of [ended, running, waiting]) {
-    chart.element = svg('svg', { role: 'img', 'aria-label': `${chart.title} over time, ${chart.about}` });
+    chart.element = svg('svg', {
+      role: 'img',
+      'aria-label': `${chart.title} over time, ${chart.about}`,
+    });
     chart.reading = html('span', { class: 'reading', 'aria-hidden': 'true' });
-    byId('charts').append(html('div', { class: chart.isLast ? 'chart last' : 'chart' },
-      html('h3', null, `${chart.title} `, html('span', null, chart.about), chart.reading), chart.element));
+    byId('charts').append(
+      html(
+        'div',
+        { class: chart.isLast ? 'chart last' : 'chart' },
+        html('h3', null, `${chart.title} `, html('span', null, chart.about), chart.reading),
+        chart.element,
+      ),
+    );
     charts.push(chart);
     chooseByDragging(chart);
   }
   byId('over-time-about').textContent =
-    `Began ${new Date(run.began).toLocaleString('sv-SE')}. Drag over a chart to see that part in the timeline.`;
+    `Began ${new Date(run.began).toLocaleString('sv-SE')}. ` +
+    'Drag over a chart to see that part in the timeline.';
 };

@@ -1,203 +1,8 @@
 'use strict';
-// The timeline: a lane per group, in it as many rows as ran at once, a bar per attempt.
+// Moving about in the timeline: zoom, search, details of a bar, pointer and keys.
 
-const view = { from: 0, to: wholeRun, eachRow: false, query: '' };
-const lanes = [];
-let current = null;  // the bar that the keys are at: { lane, place }
-let tipBar = null;  // the bar whose details are shown
+let tipBar = null; // the bar whose details are shown
 let tipKept = false;
-
-// Where only some of the attempts have a bar, rows for all of them would mostly be empty: these few are for those that
-// failed and those that ran longest, as far as there is room.
-const rowsOfSome = 6;
-const packSome = (bars, limit) => {
-  const most = limit ? Math.min(limit, rowsOfSome) : rowsOfSome;
-  const failed = (bar) => bar.outcome === 'f' || bar.outcome === 't';
-  const rows = [];
-  for (const bar of [...bars].sort((a, b) => failed(b) - failed(a) || b.run - a.run)) {
-    const overlaps = (other) => other.start < bar.end && bar.start < other.end;
-    bar.row = rows.findIndex((row) => !row.some(overlaps));
-    if (bar.row < 0 && rows.length < most) bar.row = rows.push([]) - 1;
-    if (bar.row >= 0) rows[bar.row].push(bar);
-  }
-  return { bars: bars.filter((bar) => bar.row >= 0), rows: rows.length };
-};
-// In the order they began, each in the first row that is free.
-const packAll = (bars) => {
-  const ends = [];
-  for (const bar of bars) {
-    let row = ends.findIndex((end) => end <= bar.start);
-    if (row < 0) row = ends.length;
-    ends[row] = Math.max(bar.end, bar.start + 1);
-    bar.row = row;
-  }
-  return { bars, rows: ends.length };
-};
-
-const makeLanes = () => {
-  const barsOf = Array.from({ length: data.lanes }, () => []);
-  for (let i = 0; i < data.kept.id.length; ++i) {
-    const group = data.kept.group[i];
-    if (group < data.lanes) barsOf[group].push(attemptAt(i));
-  }
-  barsOf.forEach((bars, index) => {
-    const group = data.groups[index];
-    const lane = { group, drawn: false, matches: null, ...(group.strip ? packSome : packAll)(bars, group.limit) };
-    lane.svg = svg('svg', { 'aria-hidden': 'true' });
-    const about = [group.limit ? `limit ${count(group.limit)}` : '', counted(group.attempts, 'try', 'tries')];
-    const failed = group.failed + group.timedOut;
-    lane.element = html('div', { class: 'lane' },
-      html('div', { class: 'lane-label', title: group.name },
-        html('b', null, group.name), html('span', null, about.filter(Boolean).join(' · ')),
-        failed ? html('span', { class: 'lane-failed' }, `${count(failed)} failed`) : null), lane.svg);
-    lanes.push(lane);
-    byId('lanes').append(lane.element);
-  });
-};
-
-const isInView = (bar) => bar.end >= view.from && bar.start <= view.to;
-const pitchOf = (lane) => (view.eachRow ? 18 : lane.rows <= 16 ? 14 : lane.rows <= 48 ? 7 : 4);
-// With a row for each, only those in view that were not searched away have one.
-const setLaneHeight = (lane) => {
-  let rows = lane.rows;
-  if (view.eachRow) {
-    rows = 0;
-    lane.bars.forEach((bar, i) => {
-      bar.ownRow = isInView(bar) && (lane.matches === null || lane.matches.has(i)) ? rows++ : -1;
-    });
-  }
-  const strip = lane.group.strip ? 23 : 0;
-  const height = String(Math.max(strip + rows * pitchOf(lane), 30));
-  if (lane.svg.getAttribute('height') !== height) lane.svg.setAttribute('height', height);
-};
-
-const drawStrip = (lane, x, width, dim) => {
-  const { begin, width: step, running } = lane.group.strip;
-  const most = Math.max(...running, lane.group.limit, 1e-9);
-  let path = '';
-  running.forEach((value, i) => {
-    const left = Math.max(x(begin + i * step), 0);
-    const right = Math.min(x(Math.min(begin + (i + 1) * step, wholeRun)), width);
-    if (value <= 0 || right <= left) return;
-    const height = Math.max((value / most) * 20, 1);
-    path += `M${left.toFixed(1)} ${(20 - height).toFixed(1)}H${right.toFixed(1)}V20H${left.toFixed(1)}z`;
-  });
-  lane.svg.append(svg('path', { class: dim ? 'strip dim' : 'strip', d: path }));
-};
-
-const drawName = (lane, bar, left, right, top, width) => {
-  const name = bar.attempt > 1 ? `${bar.id} (try ${bar.attempt})` : bar.id;
-  const shown = name.length > 48 ? `${name.slice(0, 47)}…` : name;
-  const fits = right + 6 + shown.length * 6.6 < width;
-  if (!fits && left < shown.length * 6.6) return;
-  lane.svg.append(svg('text', { class: 'bar-name', x: fits ? right + 6 : left - 6, y: top + 12,
-    'text-anchor': fits ? 'start' : 'end' }, shown));
-};
-
-const drawLane = (lane) => {
-  const width = lane.svg.clientWidth || lane.svg.parentNode.clientWidth;
-  const pitch = pitchOf(lane);
-  const span = view.to - view.from;
-  const x = (t) => ((t - view.from) / span) * width;
-  const matches = lane.matches;
-  const topOf = (bar) => (lane.group.strip ? 23 : 0) + (view.eachRow ? bar.ownRow : bar.row) * pitch;
-  lane.svg.replaceChildren();
-  lane.drawn = true;
-  const clamp = (px) => Math.min(Math.max(px, -4), width + 4);
-  if (lane.group.strip) drawStrip(lane, x, width, matches !== null);
-
-  // Waiting first, so that no bar is hidden by it.
-  const tints = new Map();
-  lane.bars.forEach((bar, i) => {
-    if (bar.wait <= 0 || bar.start < view.from || bar.queued > view.to || (view.eachRow && bar.ownRow < 0)) return;
-    const dim = matches !== null && !matches.has(i);
-    const key = `${topOf(bar)} ${dim}`;
-    const earlier = tints.get(key);
-    if (earlier && earlier.to >= bar.queued) earlier.to = Math.max(earlier.to, bar.start);
-    else {
-      const tint = { from: bar.queued, to: bar.start, top: topOf(bar), dim };
-      tints.set(key, tint);
-      (lane.tints || (lane.tints = [])).push(tint);
-    }
-  });
-  for (const tint of lane.tints || []) {
-    lane.svg.append(svg('rect', { class: tint.dim ? 'wait dim' : 'wait', x: clamp(x(tint.from)), y: tint.top,
-      width: Math.max(clamp(x(tint.to)) - clamp(x(tint.from)), 0), height: pitch - (pitch > 6 ? 1 : 0) }));
-  }
-  lane.tints = null;
-
-  const lastPixel = new Map();
-  lane.bars.forEach((bar, i) => {
-    bar.node = null;
-    if (!isInView(bar) || (view.eachRow && bar.ownRow < 0)) return;
-    const dim = matches !== null && !matches.has(i);
-    const left = clamp(x(bar.start)), right = clamp(x(bar.end));
-    const tall = bar.outcome === 'f' || bar.outcome === 't';
-    const isCurrent = current && current.lane === lane && current.place === i;
-    const key = `${topOf(bar)}${bar.outcome}${dim}`;
-    // What falls on the same pixel as one of the same kind would not be seen.
-    if (!isCurrent && right - left < 1 && lastPixel.get(key) === Math.round(left)) return;
-    lastPixel.set(key, Math.round(left));
-    const inset = pitch < 7 ? 0.5 : tall ? 0.5 : 2;
-    const barHeight = Math.max(pitch - 2 * inset - (pitch > 6 ? 1 : 0), 1.5);
-    const barWidth = Math.max(right - left - (right - left > 4 ? 0.75 : 0), tall ? 2 : 1);
-    const top = topOf(bar) + inset;
-    bar.node = svg('rect', { class: `bar ${bar.outcome}${dim ? ' dim' : ''}${isCurrent ? ' current' : ''}`, x: left.toFixed(2),
-      y: top, width: barWidth.toFixed(2), height: barHeight, rx: pitch > 6 ? 1 : 0, 'data-bar': i });
-    lane.svg.append(bar.node);
-    if (bar.outcome === 'f' && pitch > 8 && barWidth > 14) {
-      const cx = left + barWidth / 2, cy = top + barHeight / 2;
-      lane.svg.append(svg('path', { class: 'cross', d: `M${cx - 3} ${cy - 3}l6 6M${cx + 3} ${cy - 3}l-6 6` }));
-    }
-    if (view.eachRow) drawName(lane, bar, left, left + barWidth, topOf(bar), width);
-  });
-};
-
-const drawAxis = () => {
-  const axis = byId('axis');
-  const width = axis.clientWidth;
-  const { ticks, step } = timeTicks(view.from, view.to, width / 90);
-  axis.replaceChildren();
-  for (const t of ticks) {
-    const px = ((t - view.from) / (view.to - view.from)) * width;
-    axis.append(svg('line', { class: 'baseline', x1: px, x2: px, y1: 18, y2: 24 }));
-    axis.append(svg('text', { x: px, y: 14, 'text-anchor': px < 20 ? 'start' : px > width - 24 ? 'end' : 'middle' }, tickText(t, step)));
-  }
-};
-
-// Only lanes that are seen are drawn; the others when they come into sight.
-const inSight = new Set();
-let drawPlanned = false;
-const planDraw = () => {
-  if (drawPlanned) return;
-  drawPlanned = true;
-  requestAnimationFrame(() => {
-    drawPlanned = false;
-    for (const lane of lanes) {
-      lane.drawn = false;
-      if (view.eachRow) setLaneHeight(lane);
-    }
-    drawAxis();
-    showBrush();
-    for (const lane of inSight) drawLane(lane);
-    followBar();
-  });
-};
-const watchLanes = () => {
-  const laneOf = new Map(lanes.map((lane) => [lane.element, lane]));
-  const observer = new IntersectionObserver((entries) => {
-    for (const entry of entries) {
-      const lane = laneOf.get(entry.target);
-      if (entry.isIntersecting) {
-        inSight.add(lane);
-        if (!lane.drawn) drawLane(lane);
-      } else {
-        inSight.delete(lane);
-      }
-    }
-  }, { root: byId('lanes'), rootMargin: '200px 0px' });
-  for (const lane of lanes) observer.observe(lane.element);
-};
 
 const showPart = (from, to) => {
   const span = Math.min(Math.max(to - from, Math.min(50, wholeRun)), wholeRun);
@@ -213,7 +18,9 @@ const showPart = (from, to) => {
 const middleOfView = () => {
   const bar = current && current.lane.bars[current.place];
   const isSeen = bar && bar.end >= view.from && bar.start <= view.to;
-  return isSeen ? Math.min(Math.max((bar.start + bar.end) / 2, view.from), view.to) : (view.from + view.to) / 2;
+  return isSeen
+    ? Math.min(Math.max((bar.start + bar.end) / 2, view.from), view.to)
+    : (view.from + view.to) / 2;
 };
 const zoom = (factor, at = middleOfView()) =>
   showPart(at - (at - view.from) * factor, at + (view.to - at) * factor);
@@ -223,7 +30,8 @@ const move = (part) => {
   showPart(view.from + step, view.to + step);
 };
 
-const outcomeElement = (outcome) => html('span', { class: 'outcome' }, swatch(outcome), outcomes[outcome].name);
+const outcomeElement = (outcome) =>
+  html('span', { class: 'outcome' }, swatch(outcome), outcomes[outcome].name);
 
 const placeTip = () => {
   const tip = byId('tip');
@@ -241,14 +49,23 @@ const showTip = (bar) => {
   const row = (name, value) => [html('dt', null, name), html('dd', null, value)];
   tip.replaceChildren(
     html('b', null, bar.id),
-    html('p', null, outcomeElement(bar.outcome), bar.outcome === 'o' || bar.outcome === 'c' ? '' : `, ${exitText(bar)}`),
-    html('dl', null,
+    html(
+      'p',
+      null,
+      outcomeElement(bar.outcome),
+      bar.outcome === 'o' || bar.outcome === 'c' ? '' : `, ${exitText(bar)}`,
+    ),
+    html(
+      'dl',
+      null,
       row(capital(texts.group), groupNames[bar.group]),
       bar.attempt > 1 || bar.outcome === 'r' ? row('Try', String(bar.attempt)) : [],
       row('Waited', duration(bar.wait)),
       row('Ran', duration(bar.run)),
       row('From', `${tickText(bar.start, 1e3)} (${clock(bar.start)})`),
-      row('To', `${tickText(bar.end, 1e3)} (${clock(bar.end)})`)));
+      row('To', `${tickText(bar.end, 1e3)} (${clock(bar.end)})`),
+    ),
+  );
   tip.hidden = false;
   tipBar = bar;
   placeTip();
@@ -265,7 +82,8 @@ const followBar = () => {
   const node = tipBar.node;
   const area = byId('lanes').getBoundingClientRect();
   const box = node && node.getBoundingClientRect();
-  if (box && box.bottom > Math.max(area.top, 0) && box.top < Math.min(area.bottom, innerHeight)) placeTip();
+  if (box && box.bottom > Math.max(area.top, 0) && box.top < Math.min(area.bottom, innerHeight))
+    placeTip();
   else hideTip();
 };
 const keepTip = () => {
@@ -274,7 +92,8 @@ const keepTip = () => {
   byId('tip').classList.add('kept');
 };
 const describe = (bar) =>
-  `${bar.id}, ${texts.group} ${groupNames[bar.group]}: ${outcomes[bar.outcome].name}, waited ${duration(bar.wait)}, ran ${duration(bar.run)}`;
+  `${bar.id}, ${texts.group} ${groupNames[bar.group]}: ${outcomes[bar.outcome].name}, ` +
+  `waited ${duration(bar.wait)}, ran ${duration(bar.run)}`;
 
 // Makes a bar the current one, and brings it into sight.
 const goTo = (lane, place) => {
@@ -336,7 +155,8 @@ const stepLane = (step) => {
     if (lane.element.hidden || lane.bars.length === 0) continue;
     let nearest = 0;
     lane.bars.forEach((other, place) => {
-      if (Math.abs(other.start - bar.start) < Math.abs(lane.bars[nearest].start - bar.start)) nearest = place;
+      if (Math.abs(other.start - bar.start) < Math.abs(lane.bars[nearest].start - bar.start))
+        nearest = place;
     });
     return goTo(lane, nearest);
   }
@@ -344,20 +164,27 @@ const stepLane = (step) => {
 
 const search = () => {
   const query = byId('search').value.trim().toLowerCase();
-  let bars = 0, shown = 0;
+  let bars = 0,
+    shown = 0;
   for (const lane of lanes) {
     const inGroup = lane.group.name.toLowerCase().includes(query);
     lane.matches = null;
     if (query && !inGroup) {
       lane.matches = new Set();
-      lane.bars.forEach((bar, i) => { if (bar.id.toLowerCase().includes(query)) lane.matches.add(i); });
+      lane.bars.forEach((bar, i) => {
+        if (bar.id.toLowerCase().includes(query)) lane.matches.add(i);
+      });
     }
     const found = lane.matches === null ? lane.bars.length : lane.matches.size;
     lane.element.hidden = Boolean(query) && !inGroup && found === 0;
-    if (!lane.element.hidden) { ++shown; bars += found; }
+    if (!lane.element.hidden) {
+      ++shown;
+      bars += found;
+    }
   }
   byId('search-result').textContent = query
-    ? `${counted(bars, 'bar', 'bars')} in ${counted(shown, texts.group, texts.groups)}` : '';
+    ? `${counted(bars, 'bar', 'bars')} in ${counted(shown, texts.group, texts.groups)}`
+    : '';
   filterGroups(query);
   planDraw();
 };
@@ -374,7 +201,14 @@ const listenToPointer = () => {
   box.addEventListener('pointerdown', (event) => {
     const plot = event.target.closest('.lane svg');
     if (!plot || event.button !== 0) return;
-    drag = { plot, x: event.clientX, from: view.from, to: view.to, moved: false, id: event.pointerId };
+    drag = {
+      plot,
+      x: event.clientX,
+      from: view.from,
+      to: view.to,
+      moved: false,
+      id: event.pointerId,
+    };
   });
   box.addEventListener('pointermove', (event) => {
     if (drag) {
@@ -409,23 +243,29 @@ const listenToPointer = () => {
   };
   box.addEventListener('pointerup', end);
   box.addEventListener('pointercancel', end);
-  box.addEventListener('pointerleave', () => { if (!tipKept) hideTip(); });
+  box.addEventListener('pointerleave', () => {
+    if (!tipKept) hideTip();
+  });
   box.addEventListener('scroll', followBar, { passive: true });
   addEventListener('scroll', followBar, { passive: true });
-  box.addEventListener('wheel', (event) => {
-    const plot = event.target.closest('.lane svg, .axis svg');
-    if (!plot) return;
-    if (event.ctrlKey || event.metaKey) {
-      const area = plot.getBoundingClientRect();
-      const at = view.from + ((event.clientX - area.left) / area.width) * (view.to - view.from);
-      event.preventDefault();
-      zoom(Math.exp(event.deltaY * 0.002), at);
-    } else if (event.shiftKey || Math.abs(event.deltaX) > Math.abs(event.deltaY)) {
-      if (view.to - view.from >= wholeRun) return;
-      event.preventDefault();
-      move((event.deltaX || event.deltaY) / 1000);
-    }
-  }, { passive: false });
+  box.addEventListener(
+    'wheel',
+    (event) => {
+      const plot = event.target.closest('.lane svg, .axis svg');
+      if (!plot) return;
+      if (event.ctrlKey || event.metaKey) {
+        const area = plot.getBoundingClientRect();
+        const at = view.from + ((event.clientX - area.left) / area.width) * (view.to - view.from);
+        event.preventDefault();
+        zoom(Math.exp(event.deltaY * 0.002), at);
+      } else if (event.shiftKey || Math.abs(event.deltaX) > Math.abs(event.deltaY)) {
+        if (view.to - view.from >= wholeRun) return;
+        event.preventDefault();
+        move((event.deltaX || event.deltaY) / 1000);
+      }
+    },
+    { passive: false },
+  );
 };
 
 const listenToKeys = () => {
@@ -434,17 +274,26 @@ const listenToKeys = () => {
     const actions = {
       ArrowLeft: () => (event.shiftKey ? move(-0.25) : stepBar(-1)),
       ArrowRight: () => (event.shiftKey ? move(0.25) : stepBar(1)),
-      ArrowUp: () => stepLane(-1), ArrowDown: () => stepLane(1),
-      '+': () => zoom(0.5), '=': () => zoom(0.5), '-': () => zoom(2), 0: () => showPart(0, wholeRun),
-      Enter: keepTip, Escape: hideTip,
+      ArrowUp: () => stepLane(-1),
+      ArrowDown: () => stepLane(1),
+      '+': () => zoom(0.5),
+      '=': () => zoom(0.5),
+      '-': () => zoom(2),
+      0: () => showPart(0, wholeRun),
+      Enter: keepTip,
+      Escape: hideTip,
     };
     const action = actions[event.key];
     if (!action) return;
     event.preventDefault();
     action();
   });
-  byId('lanes').addEventListener('blur', () => { if (!tipKept) hideTip(); });
-  addEventListener('keydown', (event) => { if (event.key === 'Escape') hideTip(); });
+  byId('lanes').addEventListener('blur', () => {
+    if (!tipKept) hideTip();
+  });
+  addEventListener('keydown', (event) => {
+    if (event.key === 'Escape') hideTip();
+  });
   byId('zoom-in').addEventListener('click', () => zoom(0.5));
   byId('zoom-out').addEventListener('click', () => zoom(2));
   byId('zoom-all').addEventListener('click', () => showPart(0, wholeRun));
@@ -475,7 +324,9 @@ const makeLegend = () => {
   };
   byId('legend').append(html('li', null, sample('wait'), 'waiting for its turn'));
   if (data.groups.some((group) => group.strip)) {
-    byId('legend').append(html('li', null, sample('strip'), 'how many ran, with and without a bar'));
+    byId('legend').append(
+      html('li', null, sample('strip'), 'how many ran, with and without a bar'),
+    );
   }
 };
 
@@ -488,17 +339,29 @@ const makeTimeline = () => {
   byId('each-row-label').textContent = 'a row for each try';
   for (const lane of lanes) setLaneHeight(lane);
   const left = run.attempts - drawn;
-  byId('timeline-about').textContent = `Each ${texts.group} is a lane; in it, as many rows as ran at once, or one for each try. ` +
+  byId('timeline-about').textContent =
+    `Each ${texts.group} is a lane; in it, as many rows as ran at once, or one for each try. ` +
     (left > 0
-      ? `Of ${count(run.attempts)} tries, ${count(drawn)} have a bar: the first ones, those that ran or waited longest, and those that ` +
-        'failed, as far as there is room. The light shape above the bars is how many ran at once, of all of them.' : '');
+      ? `Of ${count(run.attempts)} tries, ${count(drawn)} have a bar: the first ones, those that ` +
+        'ran or waited longest, and those that failed, as far as there is room. The light shape ' +
+        'above the bars is how many ran at once, of all of them.'
+      : '');
   const missing = run.groups - data.lanes;
   if (missing > 0) {
-    byId('lanes').append(html('div', { class: 'lane-end' },
-      `${run.groupsCounted ? '' : 'at least '}${counted(missing, texts.group, texts.groups)} more with less running time ` +
-      `${missing === 1 ? 'is' : 'are'} not drawn`));
+    byId('lanes').append(
+      html(
+        'div',
+        { class: 'lane-end' },
+        (run.groupsCounted ? '' : 'at least ') +
+          `${counted(missing, texts.group, texts.groups)} more with less running time ` +
+          `${missing === 1 ? 'is' : 'are'} not drawn`,
+      ),
+    );
   }
-  byId('lanes').setAttribute('aria-label', `Timeline of ${counted(data.lanes, texts.group, texts.groups)}`);
+  byId('lanes').setAttribute(
+    'aria-label',
+    `Timeline of ${counted(data.lanes, texts.group, texts.groups)}`,
+  );
   byId('search').placeholder = `${texts.item} or ${texts.group}`;
   makeLegend();
   listenToPointer();

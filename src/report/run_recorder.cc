@@ -101,10 +101,11 @@ RunRecorder::RunRecorder(ReportTexts texts, Bounds bounds)
       hot_groups_(bounds.groups),
       kept_(bounds.kept) {}
 
-void RunRecorder::add(const Attempt& given, std::string_view error_output) {
+void RunRecorder::add(const Attempt& given) {
   Attempt attempt = put_in_order(given);
   attempt.id = clipped_name(attempt.id, bounds_.text_bytes);
   attempt.group = clipped_name(attempt.group, bounds_.text_bytes);
+  attempt.error_output = clipped_output(attempt.error_output, bounds_.error_output_bytes);
   attempt.key.clear();
 
   all_.add(attempt);
@@ -129,7 +130,7 @@ void RunRecorder::add(const Attempt& given, std::string_view error_output) {
       break;
   }
   add_to_group(attempt);
-  kept_.add(attempt, clipped_output(error_output, bounds_.error_output_bytes));
+  kept_.add(attempt);
 }
 
 void RunRecorder::add_to_group(const Attempt& attempt) {

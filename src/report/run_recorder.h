@@ -1,7 +1,7 @@
 // What happened in a run, and a page that shows it: one HTML file that opens offline.
 //
 //   RunRecorder recorder({.title = "jobs.jsonl"});
-//   recorder.add(attempt, last_lines_of_stderr);            // as each attempt ends
+//   recorder.add(attempt);                                  // as each attempt ends
 //   Result<void> written = recorder.write_html("report.html", {.places = 8, .limit_of = limit_of});
 //
 // Guarantees:
@@ -94,8 +94,7 @@ class RunRecorder {
   explicit RunRecorder(ReportTexts texts);
   RunRecorder(ReportTexts texts, Bounds bounds);
 
-  // `error_output`: the end of what a failed one wrote to stderr.
-  void add(const Attempt& attempt, std::string_view error_output = {});
+  void add(const Attempt& attempt);
 
   const AttemptCounts& counts() const { return all_; }
   // From the first attempt that was queued to the last that ended.

@@ -24,6 +24,7 @@ struct Given {
   milliseconds start{0};
   milliseconds end{100};
   AttemptOutcome outcome = AttemptOutcome::kOk;
+  std::string error_output = {};
 };
 
 Attempt attempt(const Given& given) {
@@ -36,6 +37,7 @@ Attempt attempt(const Given& given) {
   result.start = kStart + given.start;
   result.end = kStart + given.end;
   result.outcome = given.outcome;
+  result.error_output = given.error_output;
   result.final = given.outcome != AttemptOutcome::kRetry;
   return result;
 }
@@ -60,9 +62,11 @@ TEST(RunRecorder, CountsWhatHappened) {
   Attempt again = attempt({.id = "b", .queued = 190ms, .start = 200ms, .end = 260ms});
   again.attempt = 2;
   recorder.add(again);
-  recorder.add(
-      attempt({.id = "c", .group = "std", .end = 10ms, .outcome = AttemptOutcome::kFailed}),
-      "no such host\n");
+  recorder.add(attempt({.id = "c",
+                        .group = "std",
+                        .end = 10ms,
+                        .outcome = AttemptOutcome::kFailed,
+                        .error_output = "no such host\n"}));
   recorder.add(attempt({.id = "d", .group = "std", .outcome = AttemptOutcome::kTimedOut}));
   const Json data = Json::parse(recorder.json({.places = 4, .not_run = 7}));
   const Json& run = data["run"];
@@ -136,7 +140,8 @@ TEST(RunRecorder, WhatIdsGroupsTitlesAndOutputContainStaysText) {
       R"_(</script><img src=x onerror="alert(1)"><script>alert(2)</script><!--)_";
   RunRecorder recorder({.title = evil, .command = "{{data}}"});
   const std::size_t scripts = occurrences(RunRecorder({}).html(), "<script");
-  recorder.add(attempt({.id = evil, .group = evil, .outcome = AttemptOutcome::kFailed}), evil);
+  recorder.add(attempt(
+      {.id = evil, .group = evil, .outcome = AttemptOutcome::kFailed, .error_output = evil}));
   const std::string page = recorder.html({.note = evil});
   EXPECT_EQ(occurrences(page, "<script"), scripts);
   EXPECT_EQ(occurrences(page, "</script"), scripts);
@@ -263,7 +268,7 @@ TEST(RunRecorder, KeepsTheLastLinesOfWhatAFailureWrote) {
   RunRecorder recorder({});
   std::string output;
   for (int line = 0; line < 1000; ++line) output += "line " + std::to_string(line) + "\n";
-  recorder.add(attempt({.outcome = AttemptOutcome::kFailed}), output);
+  recorder.add(attempt({.outcome = AttemptOutcome::kFailed, .error_output = output}));
   const std::string kept = Json::parse(recorder.json())["failures"][0]["output"].text();
   EXPECT_LE(kept.size(), 2000U);
   EXPECT_TRUE(kept.starts_with("line ")) << "whole lines";
@@ -299,8 +304,8 @@ TEST(RunRecorder, WhateverTheRunThePageAndTheMemoryHaveABound) {
                           .queued = milliseconds(i / 10),
                           .start = milliseconds(i / 10 + i % 97),
                           .end = milliseconds(i / 10 + i % 97 + i % 89),
-                          .outcome = failed ? AttemptOutcome::kFailed : AttemptOutcome::kOk}),
-                 failed ? output : "");
+                          .outcome = failed ? AttemptOutcome::kFailed : AttemptOutcome::kOk,
+                          .error_output = failed ? output : ""}));
   }
   if (!kSanitized) {
     EXPECT_LT(resident_bytes() - before, 24 << 20);

@@ -53,10 +53,15 @@ void TaskCore::release() noexcept {
 }
 
 void TaskCore::free(std::uint32_t state) noexcept {
-  const std::size_t size_bytes = block_bytes(*operations_, std::size_t{key_size_} + id_size_);
-  operations_->destroy(*this, static_cast<TaskStatus>((state >> kStatusShift) & 3));
+  const bool has_extras = (state & kExtras) != 0;
+  const std::size_t size_bytes =
+      block_bytes(*operations_, std::size_t{key_size_} + id_size_, has_extras);
+  if (has_extras) std::destroy_at(&extras());
+  operations_->destroy(*this, static_cast<TaskStatus>((state >> kStatusShift) & kStatusMask));
   deallocate_block(this, size_bytes);
 }
+
+void ExpiryTimer::fire() { task_.owner().expire(task_); }
 
 std::string name_of(const TaskCore& task) {
   return "task \"" + std::string(task.task_id()) + "\" of group \"" +

@@ -10,6 +10,8 @@ const char* to_string(TaskStatus status) {
       return "failed";
     case TaskStatus::kCancelled:
       return "cancelled";
+    case TaskStatus::kExpired:
+      return "expired";
     case TaskStatus::kRejected:
       return "rejected";
   }

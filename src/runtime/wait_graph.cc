@@ -21,24 +21,49 @@ WaitGraph& WaitGraph::instance() {
 
 bool WaitGraph::begin(const Edge& edge, Ticket& ticket) {
   MutexLock lock(mutex_);
-  if (!edge.holds_permit) {  // nor do the task's other waits any more
-    for (Edge& other : edges_) {
-      if (other.waiter == edge.waiter) other.holds_permit = false;
-    }
-  }
+  if (!edge.holds_permit) gave_back(*edge.waiter);
   edges_.push_front(edge);
+  edge_count_.store(edges_.size(), std::memory_order_relaxed);
   Search search;
   if (edge.bounded || may_end(*edge.target, search)) {
     ticket = edges_.begin();
     return true;
   }
   edges_.pop_front();
+  edge_count_.store(edges_.size(), std::memory_order_relaxed);
   return false;
 }
 
 void WaitGraph::end(Ticket ticket) {
   MutexLock lock(mutex_);
   edges_.erase(ticket);
+  edge_count_.store(edges_.size(), std::memory_order_relaxed);
+}
+
+void WaitGraph::gave_back(const TaskCore& waiter) {
+  for (Edge& edge : edges_) {
+    if (edge.waiter == &waiter) edge.holds_permit = false;
+  }
+}
+
+bool WaitGraph::free_what_is_stuck() {
+  bool any = false;
+  std::vector<std::pair<Scheduler*, Runnable*>> to_post;
+  {
+    MutexLock lock(mutex_);
+    for (Edge& edge : edges_) {
+      Search search;
+      if (!edge.holds_permit || edge.bounded || may_end(*edge.target, search)) continue;
+      detail::TaskOwner& owner = edge.waiter->owner();
+      if (Runnable* lane = owner.give_back_permit(*edge.waiter)) {
+        to_post.emplace_back(&owner.scheduler(), lane);
+      }
+      gave_back(*edge.waiter);
+      any = true;
+    }
+  }
+  for (const auto& [scheduler, lane] : to_post) scheduler->post(*lane);
+  return any;
 }
 
 bool WaitGraph::may_end(TaskCore& target, Search& search) {
@@ -55,30 +80,26 @@ bool WaitGraph::may_end(TaskCore& target, Search& search) {
 }
 
 bool WaitGraph::find_out(TaskCore& target, Search& search) {
-  const bool waits = std::any_of(edges_.begin(), edges_.end(),
-                                 [&](const Edge& edge) { return edge.waiter == &target; });
-  if (waits) return all_waits_may_end(target, search);
-
-  const std::uint64_t in_the_way = target.owner().permits_in_the_way(target);
-  if (in_the_way == 0) return true;
-  std::vector<const TaskCore*> waiting_there;
+  if (!all_waits_may_end(target.owner().ends_with(target), search)) return false;
+  const detail::TaskOwner::Need need = target.owner().need(target);
+  if (need.room == 0) return true;
+  // Those who are at work there will end, and leave; those who wait may hold their permits for ever.
+  std::vector<const TaskCore*> seen;
+  std::uint64_t held = 0;
   for (const Edge& edge : edges_) {
     if (!edge.holds_permit || !same_lane(*edge.waiter, target)) continue;
-    if (std::find(waiting_there.begin(), waiting_there.end(), edge.waiter) == waiting_there.end()) {
-      waiting_there.push_back(edge.waiter);
-    }
+    if (std::find(seen.begin(), seen.end(), edge.waiter) != seen.end()) continue;
+    seen.push_back(edge.waiter);
+    if (!all_waits_may_end(edge.waiter, search)) held += edge.waiter->units();
+    if (held + need.room > need.limit) return false;
   }
-  // Somebody in there is at work, and will end.
-  if (waiting_there.size() < in_the_way) return true;
-  for (const TaskCore* waiter : waiting_there) {
-    if (all_waits_may_end(*waiter, search)) return true;
-  }
-  return false;
+  return true;
 }
 
-bool WaitGraph::all_waits_may_end(const TaskCore& waiter, Search& search) {
+// The pointer is only compared: the task may be gone.
+bool WaitGraph::all_waits_may_end(const TaskCore* waiter, Search& search) {
   for (const Edge& edge : edges_) {
-    if (edge.waiter != &waiter || edge.bounded) continue;
+    if (edge.waiter != waiter || edge.bounded) continue;
     if (!may_end(*edge.target, search)) return false;
   }
   return true;

@@ -8,11 +8,13 @@
 #include <cstdint>
 #include <exception>
 #include <memory>
+#include <new>
 #include <stop_token>
 #include <string>
 #include <string_view>
 
 #include "keyway/detail/short_text.h"
+#include "keyway/detail/task_extras.h"
 #include "keyway/detail/waiter.h"
 #include "keyway/scheduler.h"
 #include "keyway/task_status.h"
@@ -34,6 +36,16 @@ class Wakeup {
   ~Wakeup() = default;
 };
 
+// Somebody whose task has found no room in its queue. Told once, without a lock: the task is in, or over;
+// or no room will come any more.
+class RoomWaiter {
+ public:
+  virtual void room_came(bool came) noexcept = 0;
+
+ protected:
+  ~RoomWaiter() = default;
+};
+
 // A task that waits for another one, from the beginning of the wait to its end.
 class TaskWait {
  public:
@@ -49,14 +61,25 @@ class TaskOwner {
   enum class Waited { kDone, kTimedOut, kStopped, kCycle };
 
   virtual bool cancel(TaskCore& task) = 0;
+  // Ends a task whose time to begin is over, if it still waits.
+  virtual void expire(TaskCore& task) noexcept = 0;
   // Blocks the calling thread until `task`, one of this owner's, is done.
   virtual Waited wait(TaskCore& task, const TimePoint* deadline, std::stop_token stop) = 0;
   // `waiter`, one of this owner's, is going to wait for `target`. Null if that would never end.
   // `bounded`: it ends by itself, by a timeout.
   virtual std::unique_ptr<TaskWait> begin_wait(TaskCore& waiter, TaskCore& target,
                                                bool bounded) = 0;
-  // How many tasks hold permits that `task`, one of this owner's, waits for; 0 if it waits for none.
-  virtual std::uint64_t permits_in_the_way(TaskCore& task) = 0;
+  // `waiter`, one of this owner's, which waits, gives its lane's permit back for the rest of the wait. What
+  // the caller must post to the scheduler, or null.
+  virtual Runnable* give_back_permit(TaskCore& waiter) = 0;
+  // What `task`, one of this owner's, needs of its lane before it can run or go on.
+  struct Need {
+    std::uint64_t room = 0;   // 0: nothing
+    std::uint64_t limit = 0;  // how much room there is in all
+  };
+  virtual Need need(TaskCore& task) = 0;
+  // The task with which `task` ends, if it does not run by itself; only to be compared.
+  virtual const TaskCore* ends_with(const TaskCore& task) = 0;
   // A coroutine task that was suspended has ended.
   virtual void ended_after_suspension(TaskCore& task) noexcept = 0;
   virtual Scheduler& scheduler() = 0;
@@ -77,6 +100,9 @@ struct TaskOperations {
   void (*drop)(TaskCore&, std::exception_ptr);
   // Where the value is kept. REQUIRES: it succeeded.
   void* (*value)(TaskCore&);
+  // Drops the callable unrun, and keeps a copy of what another one keeps, which has the same type of value.
+  // False if that cannot be copied.
+  bool (*copy)(TaskCore&, TaskCore& from, TaskStatus);
   // The error that is kept. REQUIRES: it did not succeed.
   std::exception_ptr (*error)(TaskCore&);
   void (*destroy)(TaskCore&, TaskStatus);
@@ -108,14 +134,33 @@ class TaskCore {
 
   // ---- for whoever runs it
 
+  // Those of one that was submitted with options; they come last in its block.
+  bool has_extras() const noexcept {
+    return (state_.load(std::memory_order_relaxed) & kExtras) != 0;
+  }
+  // REQUIRES: has_extras()
+  TaskExtras& extras() const {
+    const std::size_t names_end = operations_->size_bytes + std::size_t{key_size_} + id_size_;
+    return *reinterpret_cast<TaskExtras*>(reinterpret_cast<std::uintptr_t>(this) +
+                                          extras_offset(names_end));
+  }
+  // How many permits of its lane it holds while it runs.
+  std::uint32_t units() const { return has_extras() ? extras().units : 1; }
+
   // How large a block it needs. Those of whole cache lines are aligned to one.
-  static std::size_t block_bytes(const TaskOperations& operations, std::size_t names_bytes) {
-    const std::size_t size = operations.size_bytes + names_bytes;
+  static std::size_t block_bytes(const TaskOperations& operations, std::size_t names_bytes,
+                                 bool has_extras = false) {
+    std::size_t size = operations.size_bytes + names_bytes;
+    if (has_extras) size = extras_offset(size) + sizeof(TaskExtras);
     return operations.over_aligned ? (size + 63) / 64 * 64 : size;
   }
 
+  static const TaskCore& of(const Waiter& waiter) {
+    return *reinterpret_cast<const TaskCore*>(&waiter);
+  }
   static TaskCore& of(Waiter& waiter) { return *reinterpret_cast<TaskCore*>(&waiter); }
   Waiter& waiter() { return place_; }
+  const Waiter& waiter() const { return place_; }
 
   // place_.next while it waits; what follows here while it runs; the end time when it is done.
   void set_lane(Lane* lane) { place_.next = reinterpret_cast<Waiter*>(lane); }
@@ -136,6 +181,13 @@ class TaskCore {
         : state_.fetch_and(~kPlace, std::memory_order_relaxed);
   }
 
+  // Whether it has found no room in its queue, and somebody waits for some.
+  bool awaits_room() const { return (state_.load(std::memory_order_relaxed) & kAwaitsRoom) != 0; }
+  void set_awaits_room(bool awaits) {
+    awaits ? state_.fetch_or(kAwaitsRoom, std::memory_order_relaxed)
+           : state_.fetch_and(~kAwaitsRoom, std::memory_order_relaxed);
+  }
+
   // The task is done: the result is there, for others to see, and the runner lets go.
   void publish(TaskStatus status, TimePoint ended) noexcept;
 
@@ -144,7 +196,8 @@ class TaskCore {
   bool done() const noexcept { return (state_.load(std::memory_order_acquire) & kDone) != 0; }
   // REQUIRES: done()
   TaskStatus status() const noexcept {
-    return static_cast<TaskStatus>((state_.load(std::memory_order_relaxed) >> kStatusShift) & 3);
+    return static_cast<TaskStatus>((state_.load(std::memory_order_relaxed) >> kStatusShift) &
+                                   kStatusMask);
   }
   // False if the task is done already; then nobody will be called.
   bool set_continuation(Continuation& continuation) noexcept;
@@ -159,20 +212,21 @@ class TaskCore {
 
  protected:
   TaskCore(const TaskOperations& operations, TaskOwner& owner, std::uint32_t references,
-           std::string_view key, std::string_view id)
+           std::string_view key, std::string_view id, bool has_extras = false)
       : operations_(&operations),
-        state_(references),
+        state_(references | (has_extras ? kExtras : 0)),
         key_size_(static_cast<std::uint16_t>(key.size())),
         id_size_(static_cast<std::uint16_t>(id.size())),
         owner_(&owner) {
     char* text = const_cast<char*>(names());
     copy_text(text, key);
     copy_text(text + key.size(), id);
+    if (has_extras) new (&extras()) TaskExtras(*this);
   }
   ~TaskCore() = default;
 
  private:
-  // state_: how many references (8 bits), then flags, the status (2 bits), and a counter that only
+  // state_: how many references (8 bits), then flags, the status (3 bits), and a counter that only
   // changes so that sleepers look again.
   static constexpr std::uint32_t kReferences = 0xff;
   static constexpr std::uint32_t kDone = 1U << 8;
@@ -180,8 +234,15 @@ class TaskCore {
   static constexpr std::uint32_t kSleepers = 1U << 10;
   static constexpr std::uint32_t kContinuation = 1U << 11;
   static constexpr int kStatusShift = 12;
-  static constexpr std::uint32_t kPlace = 1U << 14;
-  static constexpr std::uint32_t kKick = 1U << 16;
+  static constexpr std::uint32_t kStatusMask = 7;
+  static constexpr std::uint32_t kPlace = 1U << 15;
+  static constexpr std::uint32_t kExtras = 1U << 16;
+  static constexpr std::uint32_t kAwaitsRoom = 1U << 17;
+  static constexpr std::uint32_t kKick = 1U << 20;
+
+  static std::size_t extras_offset(std::size_t names_end) {
+    return (names_end + alignof(TaskExtras) - 1) / alignof(TaskExtras) * alignof(TaskExtras);
+  }
 
   const char* names() const {
     return reinterpret_cast<const char*>(this) + operations_->size_bytes;

@@ -79,6 +79,10 @@ class ValueNode : public TaskCore {
   ~ValueNode() = default;
 };
 
+// Its address stands for the type.
+template <class T>
+inline constexpr char kValueType = 0;
+
 struct NoStop {};
 struct NoCoroutine {};
 
@@ -122,11 +126,12 @@ class TaskNode final : public ValueNode<TaskValue<F>> {
 
   template <class G>
   static TaskNode& make(TaskOwner& owner, std::uint32_t references, std::string_view key,
-                        std::string_view id, G&& callable) {
-    const std::size_t size = TaskCore::block_bytes(kOperations, key.size() + id.size());
+                        std::string_view id, G&& callable, bool has_extras = false) {
+    const std::size_t size = TaskCore::block_bytes(kOperations, key.size() + id.size(), has_extras);
     void* block = allocate_block(size);
     try {
-      return *new (block) TaskNode(owner, references, key, id, std::forward<G>(callable));
+      return *new (block)
+          TaskNode(owner, references, key, id, std::forward<G>(callable), has_extras);
     } catch (...) {
       deallocate_block(block, size);
       throw;
@@ -141,8 +146,8 @@ class TaskNode final : public ValueNode<TaskValue<F>> {
 
   template <class G>
   TaskNode(TaskOwner& owner, std::uint32_t references, std::string_view key, std::string_view id,
-           G&& callable)
-      : Base(kOperations, owner, references, key, id) {
+           G&& callable, bool has_extras)
+      : Base(kOperations, owner, references, key, id, has_extras) {
     new (&callable_) F(std::forward<G>(callable));
   }
 
@@ -225,6 +230,29 @@ class TaskNode final : public ValueNode<TaskValue<F>> {
   static void drop(TaskCore& core, std::exception_ptr error) {
     of(core).replace_callable(std::move(error));
   }
+  static bool copy(TaskCore& core, TaskCore& from, TaskStatus status) {
+    TaskNode& self = of(core);
+    if (status != TaskStatus::kSuccess) {
+      self.replace_callable(from.operations().error(from));
+      return true;
+    }
+    using Stored = typename Base::KeptType;
+    if constexpr (std::is_copy_constructible_v<Stored>) {
+      try {
+        Stored copied(*static_cast<const Stored*>(from.operations().value(from)));
+        self.drop_callable();
+        new (&self.value_) Stored(std::move(copied));
+        return true;
+      } catch (...) {
+        self.replace_callable(std::current_exception());
+        return false;
+      }
+    } else {
+      self.replace_callable(std::make_exception_ptr(
+          Exception({ErrorCode::kInvalidArgument, "a value that cannot be copied is not shared"})));
+      return false;
+    }
+  }
   static void* value(TaskCore& core) { return &of(core).value_; }
   static std::exception_ptr error(TaskCore& core) { return of(core).error_; }
   static void destroy(TaskCore& core, TaskStatus status) {
@@ -267,6 +295,7 @@ constexpr TaskOperations TaskNode<F>::kOperations{
     .collect = &collect,
     .drop = &drop,
     .value = &value,
+    .copy = &copy,
     .error = &error,
     .destroy = &destroy,
     .over_aligned = alignof(TaskNode) > 16,

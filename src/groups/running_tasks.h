@@ -1,4 +1,5 @@
-// The running tasks that can be asked to stop: those that take a stop token, and coroutines.
+// The running tasks that somebody may want to find: those that can be asked to stop, which take a stop
+// token or are coroutines; and all of them, in an executor that observes.
 //
 // Thread safety: every method from any thread.
 #pragma once
@@ -6,6 +7,7 @@
 #include <array>
 #include <cstddef>
 #include <functional>
+#include <optional>
 #include <unordered_set>
 #include <vector>
 
@@ -14,7 +16,7 @@
 
 namespace keyway {
 
-class StopRegistry {
+class RunningTasks {
  public:
   void add(detail::TaskCore& task) {
     Shard& shard = shard_of(task);
@@ -43,6 +45,23 @@ class StopRegistry {
     for (detail::TaskCore* task : found) {
       task->operations().request_stop(*task);
       task->release();
+    }
+  }
+
+  // Since when it runs, if it is here.
+  std::optional<TimePoint> started(const detail::TaskCore& task) {
+    Shard& shard = shard_of(task);
+    MutexLock lock(shard.mutex);
+    if (!shard.tasks.contains(const_cast<detail::TaskCore*>(&task))) return std::nullopt;
+    return task.started();
+  }
+
+  // Calls visit(const TaskCore&) for each, under a lock.
+  template <class Visit>
+  void for_each(Visit visit) {
+    for (Shard& shard : shards_) {
+      MutexLock lock(shard.mutex);
+      for (const detail::TaskCore* task : shard.tasks) visit(*task);
     }
   }
 

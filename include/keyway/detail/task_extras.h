@@ -1,0 +1,42 @@
+// What a task has that was submitted with TaskOptions: it lies at the end of the task's block.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "keyway/scheduler.h"
+#include "keyway/task_options.h"
+
+namespace keyway::detail {
+
+class TaskCore;
+
+// Ends a task that has waited too long.
+class ExpiryTimer final : public Timer {
+ public:
+  explicit ExpiryTimer(TaskCore& task) : task_(task) {}
+  void fire() override;
+
+ private:
+  TaskCore& task_;
+};
+
+struct TaskExtras {
+  explicit TaskExtras(TaskCore& task) : expiry(task) {}
+
+  // Constant after submit.
+  std::uint32_t cost = 1;
+  int priority = 0;
+  bool expires = false;
+  TimePoint expires_at{};
+  Conflation conflation = Conflation::kNone;
+  const void* value_type = nullptr;  // which type of value it has
+
+  bool follows = false;  // it does not run: it ends with another one
+  std::atomic<bool> superseded{false};
+
+  std::uint32_t units = 1;  // how many permits it holds; written by whoever gives them to it
+  ExpiryTimer expiry;
+};
+
+}  // namespace keyway::detail

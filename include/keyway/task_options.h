@@ -1,0 +1,43 @@
+// What a single task asks for, beyond its group. A task that asks for nothing costs nothing.
+//
+//   executor.submit("page", {.id = url, .conflation = Conflation::kShareResult}, fetch);
+//   executor.submit("db", {.id = "export", .cost = 3, .priority = -1, .start_within = 5s}, write_rows);
+#pragma once
+
+#include <optional>
+#include <string_view>
+
+#include "keyway/scheduler.h"
+
+namespace keyway {
+
+// What becomes of a task whose group has another one with the same id that has not ended yet. Only tasks
+// that were submitted with a Conflation other than kNone see each other.
+enum class Conflation : unsigned char {
+  kNone,
+  kKeepOldest,     // the new one is turned away: it ends kRejected
+  kKeepNewest,     // one that waits ends kCancelled, and the new one takes its place in the queue
+  kCancelRunning,  // the same, and one that runs is asked to stop
+  kShareResult,    // the new one does not run: it ends as the other does, with a copy of its value
+};
+
+struct TaskOptions {
+  std::string_view id{};
+
+  // How much of its group's limit the task takes while it runs; at least 1. One that costs more than
+  // the limit takes all of it, and runs alone. Those behind it wait until it has what it needs.
+  int cost = 1;
+
+  // Within its group, tasks of a higher priority start first; those of equal priority in the order
+  // they were submitted.
+  int priority = 0;
+
+  // A task that has not begun when this time is over ends kExpired, and never runs.
+  std::optional<Duration> start_within{};
+
+  Conflation conflation = Conflation::kNone;
+
+  bool operator==(const TaskOptions&) const = default;
+};
+
+}  // namespace keyway

@@ -1,0 +1,121 @@
+#include "cli/arguments.h"
+
+#include <algorithm>
+
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <fmt/format.h>
+
+#include "cli/nearest.h"
+
+namespace keyway::cli {
+namespace {
+
+std::string help_of(const CommandSpec& spec) { return fmt::format("keyway {} --help", spec.name); }
+
+Error unknown_flag(const CommandSpec& spec, const std::string& word) {
+  const std::string flag = word.substr(0, word.find('='));
+  std::vector<std::string> flags = {help_option().flag()};
+  for (const OptionSpec& option : spec.options) flags.push_back(option.flag());
+  std::string next = help_of(spec);
+  if (const auto near = nearest(flag, flags)) {
+    next = spec.find_option(std::string_view(*near).substr(2))->synopsis();
+  }
+  return usage_error(fmt::format("unknown flag \"{}\"", flag), next);
+}
+
+Error needs_value(const OptionSpec& option) {
+  return usage_error(fmt::format("{} needs a value", option.flag()),
+                     fmt::format("{} {}", option.flag(), option.valid_example()));
+}
+
+std::string cli11_names(const OptionSpec& option) {
+  return option.letter == 0 ? option.flag() : fmt::format("-{},{}", option.letter, option.flag());
+}
+
+// CLI11 would take the next word for the value of "--name=".
+const OptionSpec* option_with_empty_value(const CommandSpec& spec,
+                                          const std::vector<std::string>& words) {
+  for (const std::string& word : words) {
+    if (word == "--") break;
+    if (!word.starts_with("--") || word.find('=') != word.size() - 1) continue;
+    const OptionSpec* const option = spec.find_option(word.substr(2, word.size() - 3));
+    if (option != nullptr && !option->value.empty()) return option;
+  }
+  return nullptr;
+}
+
+Result<void> check_arguments(const CommandSpec& spec, const std::vector<std::string>& given) {
+  if (given.size() > spec.arguments.size()) {
+    return usage_error(
+        fmt::format("{}: one argument too many: \"{}\"", spec.name, given[spec.arguments.size()]),
+        spec.synopsis());
+  }
+  for (std::size_t at = given.size(); at < spec.arguments.size(); ++at) {
+    if (!spec.arguments[at].required) continue;
+    return usage_error(fmt::format("{}: {} is missing", spec.name, spec.arguments[at].name),
+                       spec.examples.empty() ? spec.synopsis() : spec.examples.front().command);
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<ParsedArguments> parse_arguments(const CommandSpec& spec,
+                                        const std::vector<std::string>& words) {
+  CLI::App app;
+  app.set_help_flag();
+  app.allow_extras();
+  std::vector<const OptionSpec*> options = {&help_option()};
+  for (const OptionSpec& option : spec.options) options.push_back(&option);
+  std::vector<CLI::Option*> parsers;
+  for (const OptionSpec* const option : options) {
+    CLI::Option* const parser = option->value.empty()
+                                    ? app.add_flag(cli11_names(*option))
+                                    : app.add_option(cli11_names(*option))->expected(1);
+    parsers.push_back(parser->take_last());
+  }
+  std::vector<std::string> arguments;
+  app.add_option("arguments", arguments);
+
+  if (const OptionSpec* const empty = option_with_empty_value(spec, words)) {
+    return needs_value(*empty);
+  }
+  try {
+    // CLI11 takes the words from the back.
+    app.parse(std::vector<std::string>(words.rbegin(), words.rend()));
+  } catch (const CLI::ArgumentMismatch&) {
+    // Only the last word can be an option that got nothing.
+    const std::string& last = words.back();
+    for (const OptionSpec* const option : options) {
+      const bool is_letter = !last.starts_with("--") && last.back() == option->letter;
+      if (last == option->flag() || is_letter) return needs_value(*option);
+    }
+    return usage_error(fmt::format("\"{}\" needs a value", last), help_of(spec));
+  } catch (const CLI::ParseError& error) {
+    return usage_error(error.what(), help_of(spec));
+  }
+
+  ParsedArguments parsed;
+  for (std::size_t at = 0; at < options.size(); ++at) {
+    if (parsers[at]->count() == 0) continue;
+    const std::string text = parsers[at]->results().back();
+    if (options[at]->value.empty() && text != "true") {
+      return usage_error(fmt::format("{} takes no value", options[at]->flag()),
+                         options[at]->flag());
+    }
+    parsed.options[options[at]->name] = text;
+  }
+  parsed.help = parsed.options.erase(help_option().name) > 0;
+  parsed.arguments = std::move(arguments);
+  if (parsed.help) return parsed;
+  // Before the arguments: the value of an unknown flag looks like one.
+  for (const std::string& word : app.remaining()) {
+    if (word != "--") return unknown_flag(spec, word);
+  }
+  if (auto checked = check_arguments(spec, parsed.arguments); !checked) return checked.error();
+  return parsed;
+}
+
+}  // namespace keyway::cli

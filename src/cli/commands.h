@@ -1,0 +1,17 @@
+// The commands there are; each is made in a file of its own name.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cli/command.h"
+
+namespace keyway::cli {
+
+Command batch_command();
+Command config_command();
+Command completion_command();
+Command man_command();
+Command help_command();
+
+}  // namespace keyway::cli

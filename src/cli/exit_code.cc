@@ -1,0 +1,75 @@
+#include "cli/exit_code.h"
+
+#include <algorithm>
+#include <array>
+
+namespace keyway::cli {
+namespace {
+
+constexpr std::array<ExitMeaning, 13> kMeanings = {{
+    {ExitCode::kOk, "all succeeded"},
+    {ExitCode::kSomeFailed, "finished, and some failed"},
+    {ExitCode::kUsage, "the command line or a configuration file is wrong; nothing was run"},
+    {ExitCode::kResumable, "a source, sink or store failed; the run can be resumed"},
+    {ExitCode::kHalted, "halted by --halt"},
+    {ExitCode::kState, "the state folder belongs to another input, or another run holds it"},
+    {ExitCode::kNotAcquired, "the limit was not acquired"},
+    {ExitCode::kTimedOut, "the command timed out"},
+    {ExitCode::kOwnFailure, "keyway itself failed"},
+    {ExitCode::kNotExecutable, "the command is not executable"},
+    {ExitCode::kNotFound, "the command was not found"},
+    {ExitCode::kInterrupted, "interrupted (SIGINT); the run can be resumed"},
+    {ExitCode::kTerminated, "terminated (SIGTERM); the run can be resumed"},
+}};
+
+}  // namespace
+
+std::span<const ExitMeaning> exit_meanings() { return kMeanings; }
+
+std::string_view meaning(ExitCode code) {
+  const auto* const row = std::ranges::find(kMeanings, code, &ExitMeaning::code);
+  KEYWAY_CHECK(row != kMeanings.end(), "every exit code has a meaning");
+  return row->meaning;
+}
+
+ExitCode exit_code(ErrorCode code) {
+  switch (code) {
+    case ErrorCode::kInvalidArgument:
+      return ExitCode::kUsage;
+    case ErrorCode::kRejected:
+      return ExitCode::kNotAcquired;
+    case ErrorCode::kTimeout:
+      return ExitCode::kTimedOut;
+    case ErrorCode::kCancelled:
+      return ExitCode::kInterrupted;
+    case ErrorCode::kIo:
+      return ExitCode::kResumable;
+    case ErrorCode::kConflict:
+      return ExitCode::kState;
+    case ErrorCode::kShutdown:
+    case ErrorCode::kWaitCycle:
+    case ErrorCode::kResultTaken:
+      return ExitCode::kOwnFailure;
+  }
+  return ExitCode::kOwnFailure;
+}
+
+ExitCode exit_code(const batch::Summary& summary) {
+  switch (summary.ending) {
+    case batch::Ending::kFinished:
+      return summary.failed == 0 ? ExitCode::kOk : ExitCode::kSomeFailed;
+    case batch::Ending::kHalted:
+      return ExitCode::kHalted;
+    case batch::Ending::kInterrupted:
+      return ExitCode::kInterrupted;
+    case batch::Ending::kTerminated:
+      return ExitCode::kTerminated;
+    case batch::Ending::kStoreFailed:
+    case batch::Ending::kInputFailed:
+    case batch::Ending::kOutputClosed:
+      return ExitCode::kResumable;
+  }
+  return ExitCode::kOwnFailure;
+}
+
+}  // namespace keyway::cli

@@ -1,0 +1,51 @@
+#include "cli/exit_code.h"
+
+#include <map>
+
+#include <gtest/gtest.h>
+
+namespace keyway::cli {
+namespace {
+
+int code_of(batch::Ending ending, std::uint64_t failed) {
+  batch::Summary summary;
+  summary.ending = ending;
+  summary.failed = failed;
+  return static_cast<int>(cli::exit_code(summary));
+}
+
+TEST(ExitCode, OfARunSaysHowItEnded) {
+  EXPECT_EQ(code_of(batch::Ending::kFinished, 0), 0);
+  EXPECT_EQ(code_of(batch::Ending::kFinished, 3), 1);
+  EXPECT_EQ(code_of(batch::Ending::kStoreFailed, 0), 3);
+  EXPECT_EQ(code_of(batch::Ending::kInputFailed, 0), 3);
+  EXPECT_EQ(code_of(batch::Ending::kOutputClosed, 0), 3);
+  EXPECT_EQ(code_of(batch::Ending::kHalted, 3), 4);
+  EXPECT_EQ(code_of(batch::Ending::kInterrupted, 0), 130);
+  EXPECT_EQ(code_of(batch::Ending::kTerminated, 3), 143);
+}
+
+TEST(ExitCode, OfAnErrorFollowsItsKind) {
+  EXPECT_EQ(exit_code(ErrorCode::kInvalidArgument), ExitCode::kUsage);
+  EXPECT_EQ(exit_code(ErrorCode::kIo), ExitCode::kResumable);
+  EXPECT_EQ(exit_code(ErrorCode::kConflict), ExitCode::kState);
+  EXPECT_EQ(exit_code(ErrorCode::kRejected), ExitCode::kNotAcquired);
+  EXPECT_EQ(exit_code(ErrorCode::kShutdown), ExitCode::kOwnFailure);
+}
+
+TEST(ExitCode, EveryCodeOfTheTableHasOneMeaningInAscendingOrder) {
+  int last = -1;
+  std::map<int, std::string_view> codes;
+  for (const ExitMeaning& row : exit_meanings()) {
+    EXPECT_GT(static_cast<int>(row.code), last);
+    last = static_cast<int>(row.code);
+    codes[last] = row.meaning;
+    EXPECT_EQ(meaning(row.code), row.meaning);
+  }
+  for (const int code : {0, 1, 2, 3, 4, 5, 75, 124, 125, 126, 127, 130, 143}) {
+    EXPECT_TRUE(codes.contains(code)) << code;
+  }
+}
+
+}  // namespace
+}  // namespace keyway::cli

@@ -1,0 +1,31 @@
+// How a run ended: for people, and for machines. Pure functions.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "batch/batch_progress.h"
+#include "cli/console.h"
+
+namespace keyway::cli {
+
+// A job that failed for good, as the summary names it.
+struct FailedJob {
+  std::string id;
+  int exit = 0;
+  int signal = 0;
+  bool timed_out = false;
+  bool refused = false;  // its group's queue was full
+};
+
+// "exit 3", "SIGKILL", "timed out", "queue full".
+std::string how_it_failed(const FailedJob& job);
+
+// Several lines. `failed`: the first few of those that failed.
+std::string summary_text(const batch::Summary& summary, std::span<const FailedJob> failed,
+                         const Style& style);
+
+// One object, without a newline.
+std::string summary_json(const batch::Summary& summary, std::span<const FailedJob> failed);
+
+}  // namespace keyway::cli

@@ -1,0 +1,220 @@
+// Tasks with the same id, of which not all are to run.
+#include <atomic>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "keyway/group_executor.h"
+#include "keyway/testing/sim_scheduler.h"
+
+namespace keyway {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::SimScheduler;
+
+// A serial group in a simulation, whose tasks take 10 ms and write down when they begin.
+class ConflationTest : public ::testing::Test {
+ protected:
+  TaskHandle<std::string> submit(const std::string& id, Conflation conflation,
+                                 const std::string& text) {
+    return executor_.submit(
+        "g", {.id = id, .conflation = conflation},
+        [this, text](std::stop_token stop) -> Task<std::string> { return run(text, stop); });
+  }
+  Task<std::string> run(std::string text, std::stop_token) {
+    began_ += text;
+    co_await sleep_for(10ms);  // throws CancelledError when a stop is requested
+    co_return text;
+  }
+
+  SimScheduler sim_;
+  std::string began_;
+  GroupExecutor executor_{{}, sim_};
+};
+
+TEST_F(ConflationTest, KeepOldestTurnsANewTaskAwayWhileAnotherWaitsOrRuns) {
+  auto first = submit("x", Conflation::kKeepOldest, "a");
+  auto second = submit("x", Conflation::kKeepOldest, "b");
+  auto other = submit("y", Conflation::kKeepOldest, "c");
+  EXPECT_EQ(second.join().status, TaskStatus::kRejected);
+  sim_.run_ready();
+  EXPECT_EQ(submit("x", Conflation::kKeepOldest, "d").join().status, TaskStatus::kRejected);
+  sim_.run_until_idle();
+  auto later = submit("x", Conflation::kKeepOldest, "e");
+  sim_.run_until_idle();
+  EXPECT_EQ(began_, "ace");
+  EXPECT_EQ(executor_.stats().rejected, 2U);
+}
+
+TEST_F(ConflationTest, KeepNewestTakesThePlaceOfOneThatWaits) {
+  auto busy = submit("busy", Conflation::kNone, "0");
+  sim_.run_ready();
+  auto first = submit("x", Conflation::kKeepNewest, "a");
+  auto between = submit("y", Conflation::kNone, "b");
+  auto second = submit("x", Conflation::kKeepNewest, "c");
+  const GroupResult<std::string> superseded = first.join();
+  EXPECT_EQ(superseded.status, TaskStatus::kCancelled);
+  EXPECT_THROW(std::rethrow_exception(superseded.error), CancelledError);
+  sim_.run_until_idle();
+  EXPECT_EQ(began_, "0cb") << "in the place of the old one, so that it is never starved";
+  EXPECT_EQ(executor_.stats().cancelled, 1U);
+  EXPECT_EQ(executor_.stats().succeeded, 3U);
+}
+
+TEST_F(ConflationTest, KeepNewestLetsOneThatRunsFinish) {
+  auto first = submit("x", Conflation::kKeepNewest, "a");
+  sim_.run_ready();
+  auto second = submit("x", Conflation::kKeepNewest, "b");
+  auto third = submit("x", Conflation::kKeepNewest, "c");
+  sim_.run_until_idle();
+  EXPECT_EQ(began_, "ac");
+  EXPECT_EQ(first.join().value(), "a");
+  EXPECT_EQ(second.join().status, TaskStatus::kCancelled);
+  EXPECT_EQ(third.join().value(), "c");
+}
+
+TEST_F(ConflationTest, ANewerTaskOfAnotherRankGoesToItsOwnPlace) {
+  auto busy = submit("busy", Conflation::kNone, "0");
+  sim_.run_ready();
+  auto old = submit("x", Conflation::kKeepNewest, "a");
+  auto other = submit("y", Conflation::kNone, "b");
+  auto urgent =
+      executor_.submit("g", {.id = "x", .priority = 1, .conflation = Conflation::kKeepNewest},
+                       [this] { began_ += "u"; });
+  EXPECT_EQ(old.join().status, TaskStatus::kCancelled);
+  sim_.run_until_idle();
+  EXPECT_EQ(began_, "0ub");
+}
+
+TEST_F(ConflationTest, CancelRunningAsksTheOneThatRunsToStop) {
+  auto first = submit("x", Conflation::kCancelRunning, "a");
+  sim_.run_ready();
+  auto second = submit("x", Conflation::kCancelRunning, "b");
+  sim_.run_ready();
+  EXPECT_EQ(began_, "ab");
+  EXPECT_EQ(first.join().status, TaskStatus::kCancelled);
+  sim_.run_until_idle();
+  EXPECT_EQ(second.join().value(), "b");
+}
+
+TEST_F(ConflationTest, ShareResultRunsOnceAndGivesEverybodyTheValue) {
+  std::vector<TaskHandle<std::string>> handles;
+  for (int i = 0; i < 5; ++i) handles.push_back(submit("x", Conflation::kShareResult, "a"));
+  sim_.advance(5ms);
+  handles.push_back(submit("x", Conflation::kShareResult, "b"));
+  sim_.run_until_idle();
+  EXPECT_EQ(began_, "a");
+  for (auto& handle : handles) EXPECT_EQ(handle.join().value(), "a");
+  EXPECT_EQ(executor_.stats().submitted, 6U);
+  EXPECT_EQ(executor_.stats().succeeded, 6U);
+  auto later = submit("x", Conflation::kShareResult, "c");
+  sim_.run_until_idle();
+  EXPECT_EQ(later.join().value(), "c") << "what has ended is not shared any more";
+}
+
+TEST_F(ConflationTest, ShareResultSharesAFailureToo) {
+  const auto fail = []() -> int { throw std::runtime_error("no"); };
+  const TaskOptions options{.id = "x", .conflation = Conflation::kShareResult};
+  auto first = executor_.submit("g", options, fail);
+  auto second = executor_.submit("g", options, fail);
+  sim_.run_until_idle();
+  EXPECT_THROW(second.join().value(), std::runtime_error);
+  EXPECT_THROW(first.join().value(), std::runtime_error);
+}
+
+TEST_F(ConflationTest, AResultOfAnotherTypeIsNotShared) {
+  const TaskOptions options{.id = "x", .conflation = Conflation::kShareResult};
+  auto first = executor_.submit("g", options, [] { return 1; });
+  EXPECT_THROW((void)executor_.submit("g", options, [] { return 2.5; }), Exception);
+  sim_.run_until_idle();
+  EXPECT_EQ(first.join().value(), 1);
+}
+
+TEST_F(ConflationTest, AValueThatCannotBeCopiedFailsForThoseWhoShareIt) {
+  const auto make = [] { return std::make_unique<int>(7); };
+  const TaskOptions options{.id = "x", .conflation = Conflation::kShareResult};
+  auto first = executor_.submit("g", options, make);
+  auto second = executor_.submit("g", options, make);
+  sim_.run_until_idle();
+  EXPECT_EQ(*first.join().value(), 7);
+  EXPECT_EQ(second.join().status, TaskStatus::kFailed);
+}
+
+TEST_F(ConflationTest, OneThatSharesMayBeCancelledAlone) {
+  auto first = submit("x", Conflation::kShareResult, "a");
+  auto second = submit("x", Conflation::kShareResult, "b");
+  EXPECT_TRUE(second.cancel());
+  EXPECT_EQ(second.join().status, TaskStatus::kCancelled);
+  sim_.run_until_idle();
+  EXPECT_EQ(first.join().value(), "a");
+}
+
+TEST_F(ConflationTest, CancellingTheOneThatRunsEndsThoseWhoShareIt) {
+  auto first = submit("x", Conflation::kShareResult, "a");
+  auto second = submit("x", Conflation::kShareResult, "b");
+  sim_.run_ready();
+  EXPECT_TRUE(first.cancel());
+  sim_.run_until_idle();
+  EXPECT_EQ(second.join().status, TaskStatus::kCancelled);
+}
+
+TEST_F(ConflationTest, ATaskMayWaitForAResultItSharesInItsOwnGroup) {
+  auto outer = executor_.submit("g", "outer", [&]() -> Task<std::string> {
+    auto leader = submit("x", Conflation::kShareResult, "a");
+    auto follower = submit("x", Conflation::kShareResult, "b");
+    co_return (co_await follower).value();
+  });
+  sim_.run_until_idle();
+  ASSERT_TRUE(outer.is_done());
+  EXPECT_EQ(outer.join().value(), "a");
+}
+
+TEST_F(ConflationTest, ShutdownEndsAllOfThem) {
+  auto busy = submit("busy", Conflation::kNone, "0");
+  sim_.run_ready();
+  auto first = submit("x", Conflation::kShareResult, "a");
+  auto second = submit("x", Conflation::kShareResult, "b");
+  executor_.shutdown();
+  EXPECT_EQ(first.join().status, TaskStatus::kRejected);
+  EXPECT_EQ(second.join().status, TaskStatus::kRejected);
+}
+
+TEST_F(ConflationTest, ATaskWithoutAnIdCannotBeConflated) {
+  EXPECT_THROW((void)submit("", Conflation::kKeepNewest, "a"), Exception);
+}
+
+TEST(ConflationThreads, ManyThreadsWithFewIdsEndEveryTaskOnce) {
+  GroupExecutor executor({.default_group = {.max_concurrency = 2}});
+  std::atomic<int> ended = 0;
+  {
+    std::vector<std::jthread> threads;
+    for (int t = 0; t < 4; ++t) {
+      threads.emplace_back([&, t] {
+        std::vector<TaskHandle<int>> handles;
+        for (int i = 0; i < 2'000; ++i) {
+          handles.push_back(executor.submit(
+              "g" + std::to_string(i % 3),
+              {.id = std::to_string(i % 5), .conflation = static_cast<Conflation>(1 + (i + t) % 4)},
+              [](std::stop_token) { return 1; }));
+          if (i % 7 == 0) handles[static_cast<std::size_t>(i) / 2].cancel();
+        }
+        for (auto& handle : handles) {
+          const GroupResult<int> result = handle.join();
+          EXPECT_TRUE(!result.ok() || *result.stored.stored == 1);
+          ++ended;
+        }
+      });
+    }
+  }
+  EXPECT_EQ(ended, 8'000);
+  const GroupStats stats = executor.stats();
+  EXPECT_EQ(stats.submitted, 8'000U);
+  EXPECT_EQ(stats.succeeded + stats.cancelled + stats.rejected, 8'000U);
+}
+
+}  // namespace
+}  // namespace keyway

@@ -1,0 +1,336 @@
+// What can be changed while an executor runs.
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "keyway/group_executor.h"
+#include "keyway/testing/sim_scheduler.h"
+
+namespace keyway {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::SimScheduler;
+
+// An executor in a simulation, with tasks that take 10 ms of its time.
+class GroupControl : public ::testing::Test {
+ protected:
+  void make(GroupPolicy policy) {
+    executor_ = std::make_unique<GroupExecutor>(std::move(policy), sim_);
+  }
+  void submit(const std::string& group, int count = 1) {
+    for (int i = 0; i < count; ++i) {
+      handles_.push_back(executor_->submit(group, std::to_string(handles_.size()),
+                                           []() -> Task<void> { co_await sleep_for(10ms); }));
+    }
+  }
+  std::uint64_t running(const std::string& group) { return executor_->group_stats(group).running; }
+  std::uint64_t waiting(const std::string& group) { return executor_->group_stats(group).waiting; }
+
+  SimScheduler sim_;
+  std::unique_ptr<GroupExecutor> executor_;
+  std::vector<TaskHandle<void>> handles_;
+};
+
+TEST_F(GroupControl, ALimitThatIsRaisedLetsMoreTasksBeginAtOnce) {
+  make({});
+  submit("a", 5);
+  sim_.run_ready();
+  EXPECT_EQ(running("a"), 1U);
+  EXPECT_TRUE(executor_->set_limit("a", 3).ok());
+  sim_.run_ready();
+  EXPECT_EQ(running("a"), 3U);
+}
+
+TEST_F(GroupControl, ALimitThatIsLoweredHoldsAsTasksEndAndDisturbsNone) {
+  make({.groups = {{"a", {.max_concurrency = 4}}}});
+  submit("a", 8);
+  sim_.run_ready();
+  EXPECT_EQ(running("a"), 4U);
+  EXPECT_TRUE(executor_->set_limit("a", 1).ok());
+  sim_.run_ready();
+  EXPECT_EQ(running("a"), 4U) << "those that run go on";
+  sim_.advance(10ms);
+  EXPECT_EQ(running("a"), 1U);
+  sim_.run_until_idle();
+  for (TaskHandle<void>& handle : handles_) EXPECT_TRUE(handle.join().ok());
+}
+
+TEST_F(GroupControl, ALimitMayBeSetBeforeTheFirstTaskAndStaysAfterTheLast) {
+  make({});
+  EXPECT_TRUE(executor_->set_limit("a", 2).ok());
+  for (int round = 0; round < 2; ++round) {
+    submit("a", 3);
+    sim_.run_ready();
+    EXPECT_EQ(running("a"), 2U);
+    sim_.run_until_idle();
+    // More keys than are kept warm: the group's own lane is freed.
+    for (int i = 0; i < 10'000; ++i) {
+      ASSERT_TRUE(executor_->post("key-" + std::to_string(i), [] {}).ok());
+    }
+    sim_.run_until_idle();
+  }
+}
+
+TEST_F(GroupControl, WhatIsNotGivenStaysAsItWas) {
+  make({.groups = {{"a", {.max_concurrency = 2, .queue_threshold = 1}}}});
+  EXPECT_TRUE(executor_->set_limit("a", 1).ok());
+  submit("a", 3);
+  EXPECT_TRUE(handles_[2].is_done()) << "one runs, one waits: the queue is full";
+  EXPECT_TRUE(executor_->set_limits("a", {.queue_threshold = 5}).ok());
+  submit("a", 3);
+  sim_.run_ready();
+  EXPECT_EQ(running("a"), 1U);
+  EXPECT_EQ(waiting("a"), 4U);
+}
+
+TEST_F(GroupControl, EvictingAGroupForgetsTheLimitThatWasSet) {
+  make({.default_group = {.max_concurrency = 3}});
+  EXPECT_TRUE(executor_->set_limit("a", 1).ok());
+  executor_->evict_group("a");
+  submit("a", 5);
+  sim_.run_ready();
+  EXPECT_EQ(running("a"), 3U);
+}
+
+TEST_F(GroupControl, ALimitOutOfRangeIsRefusedByName) {
+  make({});
+  const Result<void> refused = executor_->set_limit("vip", 0);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().code, ErrorCode::kInvalidArgument);
+  EXPECT_EQ(refused.error().message,
+            "max_concurrency of group \"vip\" is 0; it must be at least 1");
+  EXPECT_FALSE(executor_->set_limits("vip", {.queue_threshold = -1}).ok());
+  EXPECT_THROW((void)executor_->set_limit("", 1), Exception);
+}
+
+TEST_F(GroupControl, TheGlobalLimitGoesUpAtOnceAndDownAsTasksEnd) {
+  make({.default_group = {.max_concurrency = 10}, .global_max_in_flight = 2});
+  submit("a", 6);
+  submit("b", 6);
+  sim_.run_ready();
+  EXPECT_EQ(executor_->stats().running, 2U);
+  EXPECT_TRUE(executor_->set_global_limit(6).ok());
+  sim_.run_ready();
+  EXPECT_EQ(executor_->stats().running, 6U);
+  EXPECT_TRUE(executor_->set_global_limit(1).ok());
+  sim_.advance(10ms);
+  EXPECT_EQ(executor_->stats().running, 1U);
+  sim_.run_until_idle();
+  EXPECT_EQ(executor_->stats().succeeded, 12U);
+}
+
+TEST_F(GroupControl, AGlobalLimitCannotBeSetWhereNobodyCounts) {
+  make({});
+  const Result<void> refused = executor_->set_global_limit(4);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_NE(refused.error().message.find("global_max_in_flight"), std::string::npos);
+  make({.global_max_in_flight = 4});
+  EXPECT_FALSE(executor_->set_global_limit(0).ok());
+}
+
+TEST_F(GroupControl, APausedGroupTakesTasksInAndBeginsNone) {
+  make({});
+  submit("a", 1);
+  sim_.run_ready();
+  executor_->pause_group("a");
+  executor_->pause_group("a");
+  submit("a", 2);
+  submit("b", 1);
+  sim_.run_until_idle();
+  EXPECT_TRUE(handles_[0].is_done()) << "what ran goes on";
+  EXPECT_TRUE(handles_[3].is_done()) << "the others too";
+  EXPECT_EQ(waiting("a"), 2U);
+  EXPECT_EQ(running("a"), 0U);
+  executor_->resume_group("a");
+  sim_.run_until_idle();
+  EXPECT_TRUE(handles_[1].is_done() && handles_[2].is_done());
+  executor_->resume_group("a");  // nothing to do
+}
+
+TEST_F(GroupControl, AGroupMayBePausedBeforeItHasTasks) {
+  make({});
+  executor_->pause_group("a");
+  submit("a", 1);
+  sim_.run_until_idle();
+  EXPECT_EQ(waiting("a"), 1U);
+  EXPECT_TRUE(handles_[0].cancel());
+  EXPECT_TRUE(executor_->active_group_keys().empty());
+  executor_->resume_group("a");
+  submit("a", 1);
+  sim_.run_until_idle();
+  EXPECT_TRUE(handles_[1].join().ok());
+}
+
+TEST_F(GroupControl, APausedGroupHoldsBackNoMoreThanItsQueueThreshold) {
+  make({.default_group = {.max_concurrency = 2, .queue_threshold = 3},
+        .rejection = RejectionPolicy::kDiscard});
+  executor_->pause_group("a");
+  submit("a", 5);
+  EXPECT_EQ(waiting("a"), 3U);
+  EXPECT_EQ(executor_->group_stats("a").rejected, 2U);
+}
+
+TEST_F(GroupControl, WhileAllIsPausedNothingBegins) {
+  make({.default_group = {.max_concurrency = 2}});
+  submit("a", 4);
+  submit("b", 1);
+  sim_.run_ready();
+  executor_->pause();
+  submit("c", 1);
+  sim_.run_until_idle();
+  EXPECT_EQ(executor_->stats().succeeded, 3U);
+  EXPECT_EQ(executor_->stats().waiting, 3U);
+  executor_->resume();
+  sim_.run_until_idle();
+  EXPECT_EQ(executor_->stats().succeeded, 6U);
+}
+
+// The one that waits has begun before; if it could not come back, it would be cut in two.
+TEST_F(GroupControl, ATaskThatWaitsForAnotherComesBackIntoAPausedGroup) {
+  for (const bool all : {false, true}) {
+    make({});
+    auto outer = executor_->submit("a", "outer", [this]() -> Task<int> {
+      auto inner = executor_->submit("a", "inner", []() -> Task<int> {
+        co_await sleep_for(10ms);
+        co_return 7;
+      });
+      co_return (co_await inner).value();
+    });
+    sim_.run_ready();
+    all ? executor_->pause() : executor_->pause_group("a");
+    submit("a", 1);
+    sim_.run_until_idle();
+    ASSERT_TRUE(outer.is_done()) << (all ? "all paused" : "the group paused");
+    EXPECT_EQ(outer.join().value(), 7);
+    EXPECT_EQ(waiting("a"), 1U);
+    executor_.reset();
+    handles_.clear();
+  }
+}
+
+TEST_F(GroupControl, DrainWaitsUntilTheLastTaskHasEnded) {
+  make({});
+  submit("a", 3);
+  submit("b", 1);
+  const TimePoint before = sim_.now();
+  EXPECT_TRUE(executor_->drain());
+  EXPECT_EQ(sim_.now() - before, 30ms);
+  EXPECT_EQ(executor_->stats().succeeded, 4U);
+  submit("a", 1);  // it is not shut down
+  EXPECT_TRUE(executor_->drain());
+  EXPECT_TRUE(handles_.back().join().ok());
+}
+
+TEST_F(GroupControl, DrainingAGroupDoesNotWaitForOthers) {
+  make({});
+  submit("a", 1);
+  submit("b", 5);
+  EXPECT_TRUE(executor_->drain_group("a"));
+  EXPECT_TRUE(executor_->drain_group("never used"));
+  EXPECT_TRUE(handles_[0].is_done());
+  EXPECT_FALSE(handles_.back().is_done());
+}
+
+TEST_F(GroupControl, DrainSaysWhenTheTimeIsOver) {
+  make({});
+  executor_->pause_group("a");
+  submit("a", 1);
+  EXPECT_FALSE(executor_->drain_group("a", 5ms));
+  EXPECT_FALSE(executor_->drain(5ms));
+  executor_->resume_group("a");
+  EXPECT_TRUE(executor_->drain_group("a", 1h));
+}
+
+TEST_F(GroupControl, ATaskCannotWaitForItsOwnEnd) {
+  make({});
+  auto all = executor_->submit("a", "1", [this] { return executor_->drain(); });
+  auto own = executor_->submit("a", "2", [this] { return executor_->drain_group("a"); });
+  auto other = executor_->submit("a", "3", [this] { return executor_->drain_group("b"); });
+  sim_.run_until_idle();
+  EXPECT_THROW(all.join().value(), Exception);
+  EXPECT_THROW(own.join().value(), Exception);
+  EXPECT_TRUE(other.join().value());
+}
+
+TEST_F(GroupControl, APausedExecutorEndsLikeAnyOther) {
+  make({});
+  executor_->pause_group("a");
+  executor_->pause();
+  submit("a", 2);
+  submit("b", 2);
+  sim_.run_until_idle();
+  EXPECT_FALSE(executor_->shutdown(5ms)) << "they could not finish";
+  executor_.reset();
+  for (TaskHandle<void>& handle : handles_) EXPECT_TRUE(handle.is_done());
+}
+
+// ---- with threads
+
+TEST(GroupControlThreads, ALimitThatChangesAllTheTimeIsNeverExceeded) {
+  GroupExecutor executor({.default_group = {.max_concurrency = 4}});
+  std::atomic<bool> stop{false};
+  std::vector<std::thread> submitters;
+  for (int i = 0; i < 2; ++i) {
+    submitters.emplace_back([&] {
+      while (!stop) {
+        if (executor.group_stats("a").waiting > 1000) {
+          std::this_thread::yield();
+        } else {
+          ASSERT_TRUE(executor.post("a", [] { std::this_thread::yield(); }).ok());
+        }
+      }
+    });
+  }
+  std::mt19937 random(1);  // NOLINT: the same every time
+  std::uint64_t allowed = 4;
+  for (int change = 0; change < 1000; ++change) {
+    const auto limit = static_cast<std::uint64_t>(1 + random() % 8);
+    ASSERT_TRUE(executor.set_limit("a", static_cast<int>(limit)).ok());
+    allowed = std::max(allowed, limit);
+    // Those that ran before may go on, but no new one may begin before there is room.
+    for (const auto end = std::chrono::steady_clock::now() + 1ms;
+         std::chrono::steady_clock::now() < end;) {
+      const std::uint64_t running = executor.group_stats("a").running;
+      ASSERT_LE(running, allowed) << "limit " << limit;
+      allowed = std::max(limit, running);
+    }
+  }
+  stop = true;
+  for (std::thread& submitter : submitters) submitter.join();
+  EXPECT_TRUE(executor.drain(1min));
+  EXPECT_EQ(executor.stats().failed, 0U);
+}
+
+TEST(GroupControlThreads, PausingAndResumingLosesNobody) {
+  constexpr int kTasks = 20'000;
+  GroupExecutor executor({.default_group = {.max_concurrency = 2}});
+  std::atomic<bool> stop{false};
+  std::atomic<int> ran{0};
+  std::thread pauser([&] {
+    for (int i = 0; !stop; ++i) {
+      i % 3 == 0 ? executor.pause() : executor.pause_group("key-1");
+      std::this_thread::yield();
+      executor.resume();
+      executor.resume_group("key-1");
+    }
+  });
+  for (int i = 0; i < kTasks; ++i) {
+    ASSERT_TRUE(executor.post("key-" + std::to_string(i % 5), [&] { ++ran; }).ok());
+  }
+  EXPECT_TRUE(executor.drain(1min));
+  stop = true;
+  pauser.join();
+  EXPECT_TRUE(executor.drain(1min));
+  EXPECT_EQ(ran, kTasks);
+}
+
+}  // namespace
+}  // namespace keyway

@@ -1,0 +1,204 @@
+// Why a group or a task is where it is.
+#include <algorithm>
+#include <cstdio>
+
+#include "groups/group_engine.h"
+#include "runtime/wait_graph.h"
+
+namespace keyway {
+
+using detail::TaskCore;
+
+namespace {
+
+constexpr std::size_t kMostHolders = 5;
+
+std::string text_of(Duration time) {
+  const double seconds = std::chrono::duration<double>(time).count();
+  char text[32];
+  if (seconds >= 60) {
+    const auto whole = static_cast<long long>(seconds);
+    std::snprintf(text, sizeof text, "%lldm %02llds", whole / 60, whole % 60);
+  } else if (seconds >= 1) {
+    std::snprintf(text, sizeof text, "%.1f s", seconds);
+  } else if (seconds >= 1e-3) {
+    std::snprintf(text, sizeof text, "%.0f ms", seconds * 1e3);
+  } else {
+    std::snprintf(text, sizeof text, "%.0f us", seconds * 1e6);
+  }
+  return text;
+}
+
+std::string count_of(std::uint64_t running, std::uint64_t limit) {
+  std::string text = std::to_string(running);
+  if (limit < kNoLimit && limit > 0) text += " of " + std::to_string(limit);
+  return text + " running";
+}
+
+std::string name_of(const Explanation::Holder& holder, const std::string& group) {
+  std::string name = holder.task_id.empty() ? "a task without id" : holder.task_id;
+  if (holder.group_key != group) name = holder.group_key + "/" + name;
+  if (holder.waits_for_another) name += ", which waits for another task";
+  return name;
+}
+
+// What would let it go on.
+std::string remedy(const Explanation& why) {
+  switch (why.held_back_by) {
+    case HeldBackBy::kNothing:
+      return {};
+    case HeldBackBy::kGroupLimit:
+      return "; goes on when one of the group ends, or with set_limit()";
+    case HeldBackBy::kGlobalLimit:
+      return "; the global limit is reached, " + count_of(why.global_running, why.global_limit) +
+             "; goes on when a task of any group ends, or with set_global_limit()";
+    case HeldBackBy::kPause:
+      return "; paused, goes on with resume_group() or resume()";
+    case HeldBackBy::kRate:
+      return "; too many have started lately, goes on in " +
+             text_of(why.tokens_in.value_or(Duration::zero()));
+    case HeldBackBy::kFullQueue:
+      return "; the queue is full, gets in when a task of the group ends or leaves";
+    case HeldBackBy::kOtherTask:
+      return "; waits for " + why.waits_for;
+  }
+  return {};
+}
+
+}  // namespace
+
+const char* to_string(HeldBackBy by) {
+  switch (by) {
+    case HeldBackBy::kNothing:
+      return "nothing";
+    case HeldBackBy::kGroupLimit:
+      return "group_limit";
+    case HeldBackBy::kGlobalLimit:
+      return "global_limit";
+    case HeldBackBy::kPause:
+      return "pause";
+    case HeldBackBy::kRate:
+      return "rate";
+    case HeldBackBy::kFullQueue:
+      return "full_queue";
+    case HeldBackBy::kOtherTask:
+      return "other_task";
+  }
+  return "unknown";
+}
+
+std::string Explanation::text() const {
+  std::string text;
+  if (task_id) {
+    text = "task \"" + *task_id + "\" of group \"" + group_key + "\": " + task_state;
+    if (position) text += ", place " + std::to_string(*position) + " of " + std::to_string(waiting);
+    if (runs_for) text += " for " + text_of(*runs_for);
+    if (task_state != "waits") return text + remedy(*this);
+    text += "; ";
+  }
+  text += count_of(running, limit);
+  if (!holders.empty()) {
+    text += "; oldest " + text_of(holders.front().runs_for) + " (" +
+            name_of(holders.front(), group_key) + ")";
+  }
+  text += "; " + std::to_string(waiting) + " waiting";
+  return text + remedy(*this);
+}
+
+std::ostream& operator<<(std::ostream& out, const Explanation& explanation) {
+  return out << explanation.text();
+}
+
+Explanation GroupEngine::explain(std::string_view key) {
+  Explanation why;
+  why.group_key = key;
+  if (Lane* lane = table_.pin_existing(key, LaneTable::hash(key))) {
+    explain_lane(*lane, nullptr, why);
+    table_.unpin(*lane);
+  } else {
+    why.limit = resolve(key).running;
+  }
+  find_holders(why);
+  return why;
+}
+
+Explanation GroupEngine::explain(TaskCore& task) {
+  Explanation why;
+  why.group_key = task.group_key();
+  why.task_id = task.task_id();
+  if (task.done()) {
+    why.task_state = to_string(task.status());
+    return why;
+  }
+  bool waits = task.awaits_room();
+  if (Lane* lane = table_.pin_existing(why.group_key, LaneTable::hash(why.group_key))) {
+    explain_lane(*lane, &task.waiter(), why);
+    waits = waits || why.position.has_value() || lane->needed_for(task.waiter()) > 0;
+    table_.unpin(*lane);
+  }
+  if (waits) {
+    why.task_state = "waits";
+    if (task.awaits_room()) why.held_back_by = HeldBackBy::kFullQueue;
+    find_holders(why);
+    return why;
+  }
+  why.held_back_by = HeldBackBy::kNothing;
+  if (task.has_extras() && task.extras().follows) {
+    why.task_state = "ends with another task of the same id";
+    return why;
+  }
+  why.task_state = "runs";
+  if (const auto started = findable_.started(task)) why.runs_for = scheduler_.now() - *started;
+  why.waits_for = WaitGraph::instance().waits_for(task);
+  if (!why.waits_for.empty()) why.held_back_by = HeldBackBy::kOtherTask;
+  return why;
+}
+
+void GroupEngine::explain_lane(Lane& lane, const Waiter* waiter, Explanation& why) {
+  const Lane::View view = lane.view(waiter);
+  why.running = view.counts.running;
+  why.limit = view.limits.running;
+  why.waiting = view.counts.waiting;
+  if (view.position > 0) why.position = view.position;
+  if (gate_ != nullptr) {
+    const GlobalGate::Use use = gate_->use();
+    why.global_running = use.in_flight;
+    why.global_limit = use.limit;
+  }
+  if (why.waiting == 0) return;
+  if (view.paused || paused_.load(std::memory_order_relaxed)) {
+    why.held_back_by = HeldBackBy::kPause;
+  } else if (view.full) {
+    why.held_back_by = HeldBackBy::kGroupLimit;
+  } else if (const auto tokens_in = tokens_come_in(lane)) {
+    why.held_back_by = HeldBackBy::kRate;
+    why.tokens_in = tokens_in;
+  } else if (gate_ != nullptr && why.global_running >= why.global_limit) {
+    why.held_back_by = HeldBackBy::kGlobalLimit;
+  }
+}
+
+// Those of the group; those of all groups, if it is the global limit.
+void GroupEngine::find_holders(Explanation& why) {
+  const TimePoint now = scheduler_.now();
+  const bool all = why.held_back_by == HeldBackBy::kGlobalLimit;
+  findable_.for_each([&](const TaskCore& task) {
+    if (!all && task.group_key() != why.group_key) return;
+    why.holders.push_back({.group_key = std::string(task.group_key()),
+                           .task_id = std::string(task.task_id()),
+                           .runs_for = now - task.started(),
+                           .waits_for_another = !WaitGraph::instance().waits_for(task).empty()});
+  });
+  std::sort(why.holders.begin(), why.holders.end(),
+            [](const auto& a, const auto& b) { return a.runs_for > b.runs_for; });
+  if (why.holders.size() > kMostHolders) why.holders.resize(kMostHolders);
+}
+
+std::vector<HotGroup> GroupEngine::hot_groups(std::size_t count) {
+  return observer_ == nullptr ? std::vector<HotGroup>{} : observer_->top(count);
+}
+std::optional<HotGroup> GroupEngine::group_times(std::string_view key) {
+  return observer_ == nullptr ? std::nullopt : observer_->of(key, LaneTable::hash(key));
+}
+
+}  // namespace keyway

@@ -1,0 +1,249 @@
+// Weights, guarantees, rates, and limits that are found by measuring.
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "keyway/group_executor.h"
+#include "keyway/testing/sim_scheduler.h"
+
+namespace keyway {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::SimScheduler;
+
+// An executor in a simulation. Its tasks write down in which group and when they began.
+class GroupShares : public ::testing::Test {
+ protected:
+  void make(GroupPolicy policy) {
+    executor_ = std::make_unique<GroupExecutor>(std::move(policy), sim_);
+  }
+  void submit(const std::string& group, int count, Duration time = 10ms) {
+    for (int i = 0; i < count; ++i) {
+      handles_.push_back(executor_->submit(group, "t", [this, group, time]() -> Task<void> {
+        began_.push_back(group);
+        times_.push_back(sim_.now() - start_);
+        co_await sleep_for(time);
+      }));
+    }
+  }
+  int began(const std::string& group) const {
+    return static_cast<int>(std::count(began_.begin(), began_.end(), group));
+  }
+  std::uint64_t running(const std::string& group) { return executor_->group_stats(group).running; }
+
+  SimScheduler sim_;
+  const TimePoint start_ = sim_.now();
+  std::vector<std::string> began_;
+  std::vector<Duration> times_;
+  std::vector<TaskHandle<void>> handles_;
+  std::unique_ptr<GroupExecutor> executor_;
+};
+
+GroupLimits wide() { return {.max_concurrency = 1000}; }
+
+TEST_F(GroupShares, OfTheGlobalLimitEachGroupGetsAsMuchAsItsWeightSays) {
+  GroupLimits heavy = wide();
+  heavy.weight = 3;
+  make({.groups = {{"heavy", heavy}}, .default_group = wide(), .global_max_in_flight = 4});
+  submit("light", 200);
+  submit("heavy", 400);
+  submit("other", 200);
+  sim_.advance(1s);  // 4 * 100 begin
+  EXPECT_NEAR(began("heavy"), 240, 8);
+  EXPECT_NEAR(began("light"), 80, 8);
+  EXPECT_NEAR(began("other"), 80, 8);
+}
+
+TEST_F(GroupShares, AGroupThatWasAwayDoesNotCatchUp) {
+  make({.default_group = {.max_concurrency = 1000, .weight = 1}, .global_max_in_flight = 1});
+  submit("a", 200);
+  sim_.advance(500ms);
+  submit("b", 200);
+  began_.clear();
+  sim_.advance(500ms);
+  EXPECT_NEAR(began("a"), began("b"), 2);
+}
+
+TEST_F(GroupShares, WithoutAGlobalLimitAWeightMakesTurnsLonger) {
+  make({.groups = {{"heavy", {.weight = 3}}}});
+  const auto submit_quick = [&](const char* group) {
+    for (int i = 0; i < 200; ++i) {
+      ASSERT_TRUE(executor_->post(group, [this, group] { began_.push_back(group); }).ok());
+    }
+  };
+  submit_quick("light");
+  submit_quick("heavy");
+  sim_.run_until_idle();
+  began_.resize(128);
+  EXPECT_EQ(began("heavy"), 96);
+  EXPECT_EQ(began("light"), 32);
+}
+
+TEST_F(GroupShares, AGuaranteeIsBorrowedWhileItIsIdleAndComesBackAsTasksEnd) {
+  GroupLimits vip = wide();
+  vip.guaranteed = 2;
+  make({.groups = {{"vip", vip}}, .default_group = wide(), .global_max_in_flight = 4});
+  submit("bulk", 100);
+  submit("other", 100);
+  sim_.run_ready();
+  EXPECT_EQ(running("bulk") + running("other"), 4U) << "all that is idle is used";
+  submit("vip", 3, 100ms);
+  sim_.advance(9ms);
+  EXPECT_EQ(running("vip"), 0U);
+  sim_.advance(1ms);  // four end at once
+  EXPECT_GE(running("vip"), 2U);
+  sim_.advance(50ms);
+  EXPECT_GE(running("vip"), 2U);
+  EXPECT_EQ(running("vip") + running("bulk") + running("other"), 4U);
+}
+
+TEST_F(GroupShares, AGroupWithAGuaranteeDoesNotWaitBehindTheOthers) {
+  make({.groups = {{"vip", {.max_concurrency = 10, .guaranteed = 1}}},
+        .default_group = {.max_concurrency = 1},
+        .global_max_in_flight = 1});
+  for (int i = 0; i < 50; ++i) submit("group-" + std::to_string(i), 2);
+  sim_.run_ready();
+  submit("vip", 2);
+  sim_.advance(10ms);
+  EXPECT_EQ(began_.back(), "vip");
+  sim_.advance(10ms);
+  EXPECT_EQ(began_.back(), "vip") << "it has none again when its first task ends";
+}
+
+TEST_F(GroupShares, NoMoreIsPromisedThanThereIs) {
+  EXPECT_THROW(GroupExecutor({.groups = {{"a", {.guaranteed = 3}}, {"b", {.guaranteed = 2}}},
+                              .global_max_in_flight = 4},
+                             sim_),
+               Exception);
+  EXPECT_THROW(GroupExecutor({.default_group = {.guaranteed = 1}, .global_max_in_flight = 4}, sim_),
+               Exception);
+  EXPECT_THROW(GroupExecutor({.default_group = {.weight = 0}}, sim_), Exception);
+  EXPECT_THROW(GroupExecutor({.default_group = {.rate = RateLimit{.per_second = 0}}}, sim_),
+               Exception);
+  EXPECT_THROW(GroupExecutor(
+                   {.default_group = {.adaptive = AdaptiveLimits{.floor = 3, .ceiling = 2}}}, sim_),
+               Exception);
+}
+
+TEST_F(GroupShares, AGroupWithARateStartsNoFaster) {
+  GroupLimits limits = wide();
+  limits.rate = RateLimit{.per_second = 10, .burst = 3};
+  make({.groups = {{"calls", limits}}, .default_group = wide()});
+  submit("calls", 6);
+  submit("other", 5);
+  sim_.run_ready();
+  EXPECT_EQ(began("calls"), 3) << "the burst";
+  EXPECT_EQ(began("other"), 5) << "without a rate";
+  times_.clear();
+  sim_.run_until_idle();
+  EXPECT_EQ(times_, (std::vector<Duration>{100ms, 200ms, 300ms}));
+}
+
+TEST_F(GroupShares, ATaskThatWaitsForTokensHoldsNoGlobalPermit) {
+  GroupLimits limits = wide();
+  limits.rate = RateLimit{.per_second = 1};
+  make({.groups = {{"calls", limits}}, .global_max_in_flight = 1});
+  submit("calls", 2);
+  sim_.advance(10ms);
+  submit("other", 1);
+  sim_.run_ready();
+  EXPECT_EQ(began_, (std::vector<std::string>{"calls", "other"}));
+}
+
+TEST_F(GroupShares, ATaskThatComesBackAfterAWaitNeedsNoTokenAgain) {
+  GroupLimits limits{.max_concurrency = 1};
+  limits.rate = RateLimit{.per_second = 1, .burst = 2};
+  make({.groups = {{"g", limits}}});
+  auto outer = executor_->submit("g", "outer", [&]() -> Task<int> {
+    auto inner = executor_->submit("g", "inner", []() -> Task<int> {
+      co_await sleep_for(1ms);
+      co_return 42;
+    });
+    submit("g", 1);  // waits for a token when the inner one ends
+    co_return (co_await inner).value();
+  });
+  sim_.advance(1ms);
+  ASSERT_TRUE(outer.is_done()) << "though nobody may start now";
+  EXPECT_EQ(began("g"), 0);
+  sim_.advance(1s);
+  EXPECT_EQ(began("g"), 1);
+}
+
+TEST_F(GroupShares, ShutdownDoesNotWaitForTokens) {
+  GroupLimits limits;
+  limits.rate = RateLimit{.per_second = 0.0001};
+  make({.default_group = limits});
+  submit("a", 3);
+  submit("b", 3);
+  sim_.advance(20ms);
+  const TimePoint before = sim_.now();
+  executor_.reset();
+  EXPECT_EQ(sim_.now(), before);
+  for (auto& handle : handles_) EXPECT_TRUE(handle.is_done());
+}
+
+TEST_F(GroupShares, ARateHoldsAlsoForAGroupThatWasIdleMeanwhile) {
+  GroupLimits limits;
+  limits.rate = RateLimit{.per_second = 1, .burst = 1};
+  make({.default_group = limits});
+  for (int i = 0; i < 3'000; ++i) submit("key-" + std::to_string(i), 1, 0ms);
+  sim_.run_ready();
+  for (int i = 0; i < 3'000; ++i) submit("key-" + std::to_string(i), 1, 0ms);
+  began_.clear();
+  sim_.run_ready();
+  EXPECT_EQ(began_.size(), 0U) << "more lanes than are kept warm, and none has forgotten";
+  sim_.advance(1s);
+  EXPECT_EQ(began_.size(), 3'000U);
+}
+
+// A server that does eight things at once without making them wait, in 10 ms each.
+TEST_F(GroupShares, AnAdaptiveLimitFindsWhatIsServedWithoutWaiting) {
+  make({.groups = {{"db", {.adaptive = AdaptiveLimits{.floor = 1, .ceiling = 64}}}}});
+  std::uint64_t inside = 0;
+  std::vector<std::uint64_t> most;
+  for (int i = 0; i < 20'000; ++i) {
+    handles_.push_back(executor_->submit("db", "t", [&]() -> Task<void> {
+      ++inside;
+      most.push_back(inside);
+      co_await sleep_for(10ms * std::max<std::uint64_t>(8, inside) / 8);
+      --inside;
+    }));
+  }
+  sim_.run_until_idle();
+  const std::uint64_t peak = *std::max_element(most.end() - 5'000, most.end());
+  EXPECT_GE(peak, 7U);
+  EXPECT_LE(peak, 12U);
+  EXPECT_EQ(executor_->stats().succeeded, 20'000U);
+}
+
+TEST_F(GroupShares, WhatIsGivenInThePolicyDoesNotChangeWhileItRuns) {
+  make({.groups = {{"db", {.adaptive = AdaptiveLimits{}}}}});
+  EXPECT_FALSE(executor_->set_limit("db", 5).ok());
+  EXPECT_FALSE(executor_->set_limits("x", {.weight = 2}).ok());
+}
+
+TEST(GroupSharesThreads, WeightsGuaranteesAndRatesLoseNobody) {
+  GroupLimits vip{.max_concurrency = 3, .weight = 4, .guaranteed = 1};
+  GroupLimits rated{.max_concurrency = 2};
+  rated.rate = RateLimit{.per_second = 20'000, .burst = 5};
+  GroupLimits adaptive{.adaptive = AdaptiveLimits{.floor = 1, .ceiling = 8}};
+  GroupExecutor executor({.groups = {{"vip", vip}, {"rated", rated}, {"adaptive", adaptive}},
+                          .default_group = {.max_concurrency = 2},
+                          .global_max_in_flight = 3});
+  constexpr const char* kGroups[] = {"vip", "rated", "adaptive", "plain", "other"};
+  std::vector<TaskHandle<int>> handles;
+  for (int i = 0; i < 5'000; ++i) {
+    handles.push_back(executor.submit(kGroups[i % 5], "t", [] { return 1; }));
+  }
+  for (auto& handle : handles) EXPECT_EQ(handle.join().value(), 1);
+  EXPECT_EQ(executor.stats().succeeded, 5'000U);
+}
+
+}  // namespace
+}  // namespace keyway

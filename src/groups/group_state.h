@@ -1,0 +1,63 @@
+// What a group has that was given a weight, a guarantee, a rate or an adaptive limit. It hangs on the
+// group's lane, in executors whose policy has any of these.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "base/mutex.h"
+#include "base/token_bucket.h"
+#include "groups/adaptive_limit.h"
+#include "keyway/group_policy.h"
+#include "lanes/lane.h"
+
+namespace keyway {
+
+class GroupEngine;
+
+// Brings a lane its turn back when there are tokens again.
+class TokenTimer final : public Timer {
+ public:
+  TokenTimer(GroupEngine& engine, Lane& lane) : engine_(engine), lane_(lane) {}
+  void fire() override;
+
+ private:
+  GroupEngine& engine_;
+  Lane& lane_;
+};
+
+class GroupState final : public LaneExtension {
+ public:
+  GroupState(GroupEngine& engine, Lane& lane, const GroupLimits& limits,
+             const Scheduler& scheduler);
+
+  static GroupState& of(const Lane& lane) { return static_cast<GroupState&>(*lane.extension()); }
+
+  bool is_needed() const override;
+
+  // Constant after construction.
+  const std::uint32_t weight;
+  const std::uint32_t guaranteed;
+  const bool adapts;
+
+  // The gate's, under its lock.
+  std::uint32_t permits = 0;       // of the global limit
+  std::uint64_t served_until = 0;  // see GateLine
+  std::uint64_t place = 0;         // 0: it does not stand in line
+  bool claims = false;             // in front of those who have what they were promised
+
+  // Belongs to whoever has the lane's turn.
+  std::optional<TokenBucket> tokens;
+  TokenTimer token_timer;
+
+  Mutex mutex;
+  std::optional<AdaptiveLimit> adaptive KEYWAY_GUARDED_BY(mutex);
+  // How long what was learnt is kept. Written while somebody is inside, read when nobody is.
+  TimePoint adaptive_until{};
+
+ private:
+  const Scheduler& scheduler_;
+  const int burst_;
+};
+
+}  // namespace keyway

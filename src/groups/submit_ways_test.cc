@@ -1,0 +1,236 @@
+// Submitting to a full queue without asking the policy: not at all, for a while, or in a coroutine.
+#include <atomic>
+#include <latch>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "keyway/group_executor.h"
+#include "keyway/testing/sim_scheduler.h"
+
+namespace keyway {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::SimScheduler;
+
+constexpr auto answer = [] { return 42; };
+
+Task<void> nap(Duration time) { co_await sleep_for(time); }
+
+// One may run, one may wait.
+GroupPolicy narrow() { return {.default_group = {.max_concurrency = 1, .queue_threshold = 1}}; }
+
+TEST(TrySubmit, GivesAHandleWhereThereIsRoomAndAnErrorWhereThereIsNone) {
+  SimScheduler sim;
+  GroupPolicy policy = narrow();
+  policy.rejection = RejectionPolicy::kCallerRuns;  // is not asked
+  GroupExecutor executor(std::move(policy), sim);
+  auto first = executor.try_submit("g", {.id = "1"}, answer);
+  auto second = executor.try_submit("g", {.id = "2"}, answer);
+  auto third = executor.try_submit("g", {.id = "3"}, answer);
+  ASSERT_TRUE(first.ok());
+  ASSERT_TRUE(second.ok());
+  ASSERT_FALSE(third.ok());
+  EXPECT_EQ(third.error().code, ErrorCode::kRejected);
+  EXPECT_TRUE(third.error().retryable);
+  sim.run_until_idle();
+  EXPECT_EQ(second->join().value(), 42);
+  EXPECT_EQ(executor.stats().rejected, 1U);
+  EXPECT_EQ(executor.stats().submitted, 3U);
+  EXPECT_TRUE(executor.try_submit("g", {.id = "4"}, answer).ok()) << "there is room again";
+  sim.run_until_idle();
+}
+
+TEST(TrySubmit, AfterShutdownThrowsAsSubmitDoes) {
+  GroupExecutor executor(narrow());
+  executor.shutdown();
+  EXPECT_THROW((void)executor.try_submit("g", {}, answer), Exception);
+}
+
+TEST(SubmitWithin, WaitsUntilThereIsRoom) {
+  SimScheduler sim;
+  GroupExecutor executor(narrow(), sim);
+  auto first = executor.submit("g", "1", [] { return nap(10ms); });
+  auto second = executor.submit("g", "2", [] { return nap(10ms); });
+  const TimePoint before = sim.now();
+  auto third = executor.submit_within(1h, "g", {.id = "3"}, answer);
+  ASSERT_TRUE(third.ok());
+  EXPECT_EQ(sim.now() - before, 10ms);
+  sim.run_until_idle();
+  EXPECT_EQ(third->join().value(), 42);
+}
+
+TEST(SubmitWithin, GivesUpWhenTheTimeIsOver) {
+  SimScheduler sim;
+  GroupExecutor executor(narrow(), sim);
+  auto first = executor.submit("g", "1", [] { return nap(10ms); });
+  auto second = executor.submit("g", "2", [] { return nap(10ms); });
+  const TimePoint before = sim.now();
+  auto third = executor.submit_within(4ms, "g", {.id = "3"}, answer);
+  EXPECT_EQ(sim.now() - before, 4ms);
+  ASSERT_FALSE(third.ok());
+  EXPECT_EQ(third.error().code, ErrorCode::kTimeout);
+  EXPECT_EQ(executor.stats().rejected, 1U);
+  sim.run_until_idle();
+  EXPECT_EQ(executor.stats().succeeded, 2U);
+}
+
+TEST(SubmitWithin, WaitsForTheGlobalQueueToo) {
+  SimScheduler sim;
+  GroupExecutor executor({.global_max_in_flight = 1, .global_queue_threshold = 0}, sim);
+  auto first = executor.submit("a", "1", [] { return nap(10ms); });
+  EXPECT_FALSE(executor.try_submit("b", {.id = "2"}, answer).ok());
+  auto second = executor.submit_within(1h, "b", {.id = "2"}, answer);
+  ASSERT_TRUE(second.ok());
+  sim.run_until_idle();
+  EXPECT_EQ(second->join().value(), 42);
+}
+
+TEST(SubmitWithin, ATaskMayWaitForRoomInItsOwnGroup) {
+  SimScheduler sim;
+  GroupExecutor executor({.default_group = {.max_concurrency = 1, .queue_threshold = 0}}, sim);
+  auto outer = executor.submit("g", "outer", [&] {
+    auto inner = executor.submit_within(1h, "g", {.id = "inner"}, answer);
+    return inner.ok() ? inner->join().value() : 0;
+  });
+  sim.run_until_idle();
+  EXPECT_EQ(outer.join().value(), 42);
+}
+
+TEST(SubmitWithin, ThreadsThatWaitAreServedInTheOrderTheyCame) {
+  GroupExecutor executor(narrow());
+  std::latch go(1);
+  std::atomic<int> order = 0;
+  auto first = executor.submit("g", "1", [&] { go.wait(); });
+  while (executor.group_stats("g").running == 0) std::this_thread::yield();
+  auto second = executor.submit("g", "2", [] {});
+  std::vector<std::jthread> threads;
+  std::vector<int> places(4, -1);
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    const std::uint64_t submitted = i;
+    threads.emplace_back([&, i] {
+      auto handle = executor.submit_within(1h, "g", {.id = "t"}, [&, i] { places[i] = order++; });
+      ASSERT_TRUE(handle.ok());
+      EXPECT_TRUE(handle->join().ok());
+    });
+    while (executor.waiting_for_room() <= submitted) std::this_thread::yield();
+  }
+  go.count_down();
+  threads.clear();
+  EXPECT_EQ(places, (std::vector<int>{0, 1, 2, 3}));
+}
+
+TEST(SubmitWithin, IsToldWhenTheExecutorShutsDown) {
+  GroupExecutor executor(narrow());
+  std::latch go(1);
+  auto first = executor.submit("g", "1", [&] { go.wait(); });
+  while (executor.group_stats("g").running == 0) std::this_thread::yield();
+  auto second = executor.submit("g", "2", [] {});
+  std::jthread thread([&] {
+    auto third = executor.submit_within(1h, "g", {.id = "3"}, answer);
+    ASSERT_FALSE(third.ok());
+    EXPECT_EQ(third.error().code, ErrorCode::kShutdown);
+  });
+  while (executor.waiting_for_room() == 0) std::this_thread::yield();
+  executor.shutdown();
+  thread.join();
+  go.count_down();
+}
+
+TEST(SubmitWithin, ManyThreadsThroughANarrowQueueLoseNothing) {
+  GroupExecutor executor({.default_group = {.max_concurrency = 2, .queue_threshold = 1}});
+  std::atomic<int> running = 0;
+  std::atomic<int> ran = 0;
+  std::atomic<bool> over = false;
+  {
+    std::vector<std::jthread> threads;
+    for (int t = 0; t < 4; ++t) {
+      threads.emplace_back([&, t] {
+        for (int i = 0; i < 500; ++i) {
+          auto handle = executor.submit_within(1h, i % 2 == 0 ? "a" : "b",
+                                               {.id = "x", .cost = 1 + (i + t) % 3}, [&, i] {
+                                                 if (i % 2 == 0 && ++running > 2) over = true;
+                                                 ++ran;
+                                                 if (i % 2 == 0) --running;
+                                               });
+          ASSERT_TRUE(handle.ok());
+        }
+      });
+    }
+  }
+  EXPECT_TRUE(executor.drain(1h));
+  EXPECT_EQ(ran, 2000);
+  EXPECT_FALSE(over);
+}
+
+TEST(SubmitAsync, ACoroutineWaitsForRoomWithoutAThread) {
+  SimScheduler sim;
+  GroupExecutor executor(narrow(), sim);
+  auto first = executor.submit("g", "1", [] { return nap(10ms); });
+  auto second = executor.submit("g", "2", [] { return nap(10ms); });
+  auto feeder = executor.submit("feeder", "f", [&]() -> Task<int> {
+    int sum = 0;
+    for (int i = 0; i < 5; ++i) {
+      auto submitted = co_await executor.submit_async("g", {.id = "x"}, answer);
+      sum += (co_await *submitted).value();
+    }
+    co_return sum;
+  });
+  sim.run_until_idle();
+  EXPECT_EQ(feeder.join().value(), 5 * 42);
+}
+
+TEST(SubmitAsync, ACallableMayHaveAStateOfItsOwn) {
+  SimScheduler sim;
+  GroupExecutor executor(narrow(), sim);
+  const std::string text = "a text too long for the small buffer of a string";
+  auto feeder = executor.submit("feeder", "f", [&]() -> Task<std::string> {
+    const auto give_text = [text] { return text; };
+    auto submitted = co_await executor.submit_async("g", {.id = "x"}, give_text);
+    co_return (co_await *submitted).value();
+  });
+  sim.run_until_idle();
+  EXPECT_EQ(feeder.join().value(), text);
+}
+
+TEST(SubmitAsync, AWaitForRoomThatCouldNeverEndIsRefused) {
+  SimScheduler sim;
+  GroupExecutor executor({.default_group = {.max_concurrency = 1, .queue_threshold = 0}}, sim);
+  int refused = 0;
+  const auto submit_to = [&](const char* other) -> Task<void> {
+    co_await sleep_for(1ms);
+    auto handle = co_await executor.submit_async(other, {.id = "x"}, answer);
+    if (handle.ok()) co_return;
+    EXPECT_EQ(handle.error().code, ErrorCode::kWaitCycle);
+    ++refused;
+  };
+  auto a = executor.submit("a", "1", [&] { return submit_to("b"); });
+  auto b = executor.submit("b", "1", [&] { return submit_to("a"); });
+  sim.run_until_idle();
+  EXPECT_TRUE(a.is_done());
+  EXPECT_TRUE(b.is_done());
+  EXPECT_EQ(refused, 1);
+}
+
+TEST(SubmitAsync, ATaskThatExpiresWhileThereIsNoRoomEndsItsSubmit) {
+  SimScheduler sim;
+  GroupExecutor executor(narrow(), sim);
+  auto first = executor.submit("g", "1", [] { return nap(10ms); });
+  auto second = executor.submit("g", "2", [] { return nap(10ms); });
+  auto feeder = executor.submit("feeder", "f", [&]() -> Task<TaskStatus> {
+    auto submitted = co_await executor.submit_async("g", {.id = "x", .start_within = 2ms}, answer);
+    co_return (co_await *submitted).status;
+  });
+  sim.advance(2ms);
+  ASSERT_TRUE(feeder.is_done());
+  EXPECT_EQ(feeder.join().value(), TaskStatus::kExpired);
+  EXPECT_EQ(executor.stats().expired, 1U);
+  sim.run_until_idle();
+}
+
+}  // namespace
+}  // namespace keyway

@@ -1,0 +1,118 @@
+// A lane in which some have a priority, or cost more than one permit. All of it happens under both locks.
+//
+// Who is next: those who come back for their permit, then by priority, and within one in the order they
+// entered. The one who is next waits for all the permits that it costs, and all others behind it.
+#include <algorithm>
+
+#include "lanes/lane.h"
+
+namespace keyway {
+
+Waiter* Lane::first_ranked() const {
+  const bool returns = rare_ != nullptr && rare_->returners > 0;
+  const auto level = ranks_->levels.begin();
+  const bool has_level = level != ranks_->levels.end();
+  if (!returns && has_level && level->first > 0) return level->second.front();
+  if (!taken_in_.empty()) return taken_in_.front();
+  if (!inbox_.empty()) return inbox_.front();
+  return has_level ? level->second.front() : nullptr;
+}
+
+void Lane::insert_ranked(Waiter& waiter) {
+  const LaneRank rank = owner_.rank_of(waiter);
+  ranks_->extra_waiting += rank.cost - 1;
+  if (rank.priority == 0) {
+    inbox_.push_back(waiter);
+  } else {
+    ranks_->levels[rank.priority].push_back(waiter);
+  }
+}
+
+void Lane::remove_ranked(Waiter& waiter) {
+  const LaneRank rank = owner_.rank_of(waiter);
+  ranks_->extra_waiting -= rank.cost - 1;
+  WaiterList::unlink(waiter);
+  if (rank.priority == 0) return;
+  const auto level = ranks_->levels.find(rank.priority);
+  if (level->second.empty()) ranks_->levels.erase(level);
+}
+
+LaneTake Lane::take_ranked(bool has_turn) {
+  LaneTake taken;
+  if (Waiter* next = first_ranked(); next != nullptr && fits(*next)) {
+    taken.waiter = next;
+    taken.units = units_of(*next);
+    taken.number = ++started_;
+    taken.stood_in_line = true;
+    if (rare_ != nullptr && rare_->returners > 0) --rare_->returners;
+    remove_ranked(*next);
+    running_ += taken.units;
+    ranks_->extra_running += taken.units - 1;
+  }
+  if (has_turn) taken.post_turn = place_turn();
+  taken.idle = taken.waiter == nullptr && running_ == 0 && !turn_out_;
+  return taken;
+}
+
+bool Lane::place_turn() {
+  const Waiter* next = first_ranked();
+  turn_out_ = next != nullptr;
+  stalled_ = turn_out_ && !fits(*next);
+  return turn_out_ && !stalled_;
+}
+
+void Lane::gather_ranked(WaiterList& all) {
+  for (std::uint64_t i = rare_ == nullptr ? 0 : rare_->returners; i > 0; --i) {
+    all.push_back(taken_in_.pop_front());
+  }
+  auto level = ranks_->levels.begin();
+  for (; level != ranks_->levels.end() && level->first > 0; ++level) all.append(level->second);
+  all.append(taken_in_);
+  all.append(inbox_);
+  for (; level != ranks_->levels.end(); ++level) all.append(level->second);
+  ranks_->levels.clear();
+  ranks_->extra_waiting = 0;
+}
+
+// A turn that is posted or stalled goes on as in any lane.
+void Lane::forget_ranks_if_empty() {
+  if (ranks_ == nullptr || running_ > 0 || waiting() > 0) return;
+  ranks_.reset();
+  careful_ = waiting_limit_.load(std::memory_order_relaxed) != kNoLimit;
+}
+
+Lane::Fitting Lane::fitting() const {
+  Fitting fitting{.count = 0, .units = running_};
+  each_in_order([&](const Waiter& waiter) KEYWAY_REQUIRES(dispatch_) {
+    const std::uint64_t units = fitting.units + units_of(waiter);
+    if (units > limit_now()) return false;
+    fitting = {.count = fitting.count + 1, .units = units};
+    return true;
+  });
+  return fitting;
+}
+
+// Those who would fit are not held back by the lane; the rest is.
+bool Lane::is_full_ranked(const Waiter& newcomer) const {
+  const std::uint64_t waiting_limit = waiting_limit_.load(std::memory_order_relaxed);
+  const std::uint64_t there = waiting();
+  if (there < waiting_limit) return false;
+  const Fitting now = fitting();
+  if (now.count == there && now.units + units_of(newcomer) <= limit_now()) return false;
+  return there - now.count >= waiting_limit;
+}
+
+std::uint32_t Lane::needed_for(const Waiter& waiter, bool outside) const {
+  SpinGuard dispatch(dispatch_);
+  SpinGuard intake(intake_);
+  if (!outside && !WaiterList::linked(waiter)) return 0;
+  std::uint32_t most = units_of(waiter);
+  if (ranks_ == nullptr || ranks_->extra_waiting == 0) return most;
+  each_in_order([&](const Waiter& other) KEYWAY_REQUIRES(dispatch_) {
+    most = std::max(most, units_of(other));
+    return most < limit_;
+  });
+  return most;
+}
+
+}  // namespace keyway
