@@ -39,6 +39,7 @@ ExitCode exit_code(ErrorCode code) {
     case ErrorCode::kRejected:
       return ExitCode::kNotAcquired;
     case ErrorCode::kTimeout:
+    case ErrorCode::kExpired:
       return ExitCode::kTimedOut;
     case ErrorCode::kCancelled:
       return ExitCode::kInterrupted;
