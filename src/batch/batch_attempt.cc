@@ -31,9 +31,9 @@ std::string not_started(const Job& job, const std::string& why) {
 }  // namespace
 
 // A job that is tried again comes before the others of its group.
-void BatchRunner::submit(LiveJob& live, int weight, Place place) {
+void BatchRunner::submit(LiveJob& live, Place place) {
   live.queued = now();
-  const TaskOptions options{.cost = weight, .priority = place == Place::kFront ? 1 : 0};
+  const TaskOptions options{.cost = live.weight, .priority = place == Place::kFront ? 1 : 0};
   const Result<void> posted =
       executor_->post(live.group->name(), options, [this, &live] { return run_attempt(&live); });
   if (!posted) refuse(live);
@@ -51,7 +51,7 @@ Task<> BatchRunner::run_attempt(LiveJob* waiting) {
   KEYWAY_CHECK(parsed.ok(), "a job that was read cannot be read again");
   const int most_attempts = 1 + job.retries.value_or(options_.retries);
   const std::chrono::milliseconds timeout = job.timeout.value_or(options_.timeout);
-  groups_.start(*live.group, now());
+  groups_.start(*live.group, live.weight, now());
   Attempt attempt = begin_attempt(live, job);
   JobOutput output(options_.output, printer_);
   {
@@ -76,7 +76,7 @@ Task<> BatchRunner::run_attempt(LiveJob* waiting) {
                       /*waits_for_others=*/options_.output == OutputMode::kLine);
   }
   free_slots_.push(attempt.slot);
-  settle(live, job, attempt);
+  settle(live, attempt);
 }
 
 Attempt BatchRunner::begin_attempt(LiveJob& live, const Job& job) {
@@ -154,8 +154,8 @@ void BatchRunner::refuse(LiveJob& live) {
   attempt.outcome = AttemptOutcome::kFailed;
   printer_.print_text(Stream::kErr, not_started(job, "the queue of its group is full"));
   if (options_.output == OutputMode::kKeepOrder) ordered_.skip(live.seq);
-  groups_.start(*live.group, now());  // to settle() it is one that ran
-  settle(live, job, attempt);
+  groups_.start(*live.group, live.weight, now());  // to settle() it is one that ran
+  settle(live, attempt);
 }
 
 void BatchRunner::record(const Attempt& attempt) {
@@ -175,15 +175,15 @@ void BatchRunner::record(const Attempt& attempt) {
   if (host_.attempt_ended) host_.attempt_ended(attempt);
 }
 
-void BatchRunner::settle(LiveJob& live, const Job& job, const Attempt& attempt) {
+void BatchRunner::settle(LiveJob& live, const Attempt& attempt) {
   record(attempt);
   count_end(attempt);
   if (attempt.outcome == AttemptOutcome::kRetry && stop_ == Stop::kNot) {
-    try_again(live, job.weight);
+    try_again(live);
     return;
   }
   if (!attempt.final) ++given_up_;
-  groups_.end(*live.group, now());
+  groups_.end(*live.group, live.weight, now());
   forget(live);
   if (halt_is_reached(options_.halt, failed_, ok_ + failed_)) {
     const bool at_once = options_.halt.when == Halt::When::kNow;
@@ -192,14 +192,14 @@ void BatchRunner::settle(LiveJob& live, const Job& job, const Attempt& attempt) 
 }
 
 // Full jitter: jobs that failed together do not come back together.
-void BatchRunner::try_again(LiveJob& live, int weight) {
+void BatchRunner::try_again(LiveJob& live) {
   const std::int64_t first = options_.backoff.first.count();
   const std::int64_t most = options_.backoff.most.count();
   const int doublings = std::min(live.attempts - 1, 62);
   const std::int64_t longest = first <= most >> doublings ? first << doublings : most;
   std::uniform_int_distribution<std::int64_t> pick(0, longest);
-  live.weight = weight;
-  groups_.rest(*live.group, now());
+
+  groups_.rest(*live.group, live.weight, now());
   resting_.insert(&live);
   scheduler_.add_timer(live, now() + std::chrono::milliseconds(pick(random_)));
 }
@@ -207,7 +207,7 @@ void BatchRunner::try_again(LiveJob& live, int weight) {
 void BatchRunner::rested(LiveJob& live) {
   resting_.erase(&live);
   groups_.again(*live.group, now());
-  submit(live, live.weight, Place::kFront);
+  submit(live, Place::kFront);
 }
 
 }  // namespace keyway::batch

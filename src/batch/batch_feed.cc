@@ -100,7 +100,7 @@ void BatchRunner::take_job() {
   ++live_;
   live_bytes_ += live->size;
   groups_seen_.insert(hash_key(job.group));
-  submit(*live, job.weight, Place::kBack);
+  submit(*live, Place::kBack);
 }
 
 }  // namespace keyway::batch

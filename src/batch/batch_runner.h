@@ -8,8 +8,9 @@
 // its process runs. Whoever waits, for its turn or for its next try, holds nothing.
 //
 // Guarantees:
-//   (1) Never more run than --jobs, nor of a group than its limit.
-//   (2) The jobs of a group start in the order of the input, but for those that are tried again.
+//   (1) Never more run than --jobs, nor of a group than its limit, where a job counts its weight.
+//   (2) The jobs of a group start in the order of the input; one that is tried again comes before
+//       those that wait for their first try.
 //   (3) A job has ended once its output is printed (but see kKeepOrder) and its line is in the
 //       joblog. If the joblog cannot be written, no other job starts.
 //   (4) Memory is bounded: at most kWindowJobs or kWindowBytes of the input are read ahead,
@@ -106,17 +107,17 @@ class BatchRunner {
   void input_failed(const Error& error);
 
   // Running (batch_attempt.cc)
-  void submit(LiveJob& live, int weight, Place place);
+  void submit(LiveJob& live, Place place);
   Task<> run_attempt(LiveJob* waiting);
   Attempt begin_attempt(LiveJob& live, const Job& job);
   Command command_for(const Job& job, const Attempt& attempt, int most_attempts,
                       std::chrono::milliseconds timeout) const;
   void judge(Attempt& attempt, const ProcessExit& exit, const Try& running,
              int most_attempts) const;
-  void settle(LiveJob& live, const Job& job, const Attempt& attempt);
+  void settle(LiveJob& live, const Attempt& attempt);
   void refuse(LiveJob& live);
   void record(const Attempt& attempt);
-  void try_again(LiveJob& live, int weight);
+  void try_again(LiveJob& live);
   void rested(LiveJob& live);
 
   // The run as a whole (batch_runner.cc)

@@ -57,6 +57,27 @@ TEST_F(RunnerTest, JobsOfAGroupStartInTheOrderOfTheFile) {
   EXPECT_EQ(ends(), (Ends{"a ok", "b ok", "c ok", "d ok"}));
 }
 
+TEST_F(RunnerTest, AWeightIsHowManyPlacesOfItsGroupAJobTakes) {
+  options_.limits.standard.limit = 3;
+  for (const char* name : {"heavy1", "heavy2", "light"}) does_[name] = {{.runs_for = 10s}};
+  const Summary summary = run(R"({"id":"heavy1","cmd":["heavy1"],"weight":2}
+                                 {"id":"light","cmd":["light"]}
+                                 {"id":"heavy2","cmd":["heavy2"],"weight":2})");
+  EXPECT_EQ(attempt("light").start, attempt("heavy1").start);
+  EXPECT_EQ(attempt("heavy2").start, attempt("heavy1").end);
+  EXPECT_EQ(summary.bound_by, "default");
+  EXPECT_EQ(summary.bound_time, 10s);
+}
+
+TEST_F(RunnerTest, AJobThatIsTriedAgainComesBeforeThoseThatWait) {
+  options_.limits.standard.limit = 1;
+  options_.backoff = {.first = 0ms, .most = 0ms};
+  does_["x"] = {{.status = 1}, {}};
+  run(jobs({"x", "a", "b", "c"}));
+  // It gave its place to the next one meanwhile.
+  EXPECT_EQ(ends(), (Ends{"x retry...", "a ok", "x ok", "b ok", "c ok"}));
+}
+
 TEST_F(RunnerTest, AJobKnowsWhoItIs) {
   options_.timeout = 5s;
   options_.retries = 2;

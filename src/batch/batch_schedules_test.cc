@@ -30,7 +30,10 @@ class Chaos {
     options_.output = static_cast<OutputMode>(below(4));
     job_count_ = 1 + below(60);
     for (int i = 1; i <= job_count_; ++i) {
-      text_ += R"({"cmd":["job"],"group":"g)" + std::to_string(below(4)) + "\"}\n";
+      const std::string group = "g" + std::to_string(below(4));
+      weights_.push_back(1 + below(limit_of(options_.limits, group)));
+      text_ += R"({"cmd":["job"],"group":")" + group + R"(","weight":)" +
+               std::to_string(weights_.back()) + "}\n";
     }
   }
 
@@ -116,8 +119,9 @@ class Chaos {
       if (attempt.final) ended.insert(attempt.seq);
       EXPECT_LE(attempt.queued, attempt.start);
       EXPECT_LE(attempt.start, attempt.end);
+      const int weight = weights_[attempt.seq - 1];
       changes[attempt.group].insert(changes[attempt.group].end(),
-                                    {{attempt.start, +1}, {attempt.end, -1}});
+                                    {{attempt.start, +weight}, {attempt.end, -weight}});
       slots[attempt.slot].insert(slots[attempt.slot].end(),
                                  {{attempt.start, +1}, {attempt.end, -1}});
     }
@@ -143,6 +147,7 @@ class Chaos {
   std::mt19937_64 random_;
   Options options_;
   int job_count_ = 0;
+  std::vector<int> weights_;  // by seq - 1
   std::string text_;
   TemporaryFolder folder_;
   std::set<std::uint64_t> done_;

@@ -26,20 +26,23 @@ GroupWatch::Group& GroupWatch::enter(std::string_view name, TimePoint now) {
   return group;
 }
 
-void GroupWatch::start(Group& group, TimePoint now) {
-  change(group, now, [](Group& g) { --g.waiting_, ++g.running_; });
+void GroupWatch::start(Group& group, int weight, TimePoint now) {
+  change(group, now,
+         [weight](Group& g) { --g.waiting_, g.running_ += static_cast<unsigned>(weight); });
 }
 
-void GroupWatch::rest(Group& group, TimePoint now) {
-  change(group, now, [](Group& g) { --g.running_, ++g.resting_; });
+void GroupWatch::rest(Group& group, int weight, TimePoint now) {
+  change(group, now,
+         [weight](Group& g) { g.running_ -= static_cast<unsigned>(weight), ++g.resting_; });
 }
 
 void GroupWatch::again(Group& group, TimePoint now) {
   change(group, now, [](Group& g) { --g.resting_, ++g.waiting_; });
 }
 
-void GroupWatch::end(Group& group, TimePoint now) {
-  change(group, now, [](Group& g) { --g.running_, ++g.ended_; });
+void GroupWatch::end(Group& group, int weight, TimePoint now) {
+  change(group, now,
+         [weight](Group& g) { g.running_ -= static_cast<unsigned>(weight), ++g.ended_; });
 }
 
 void GroupWatch::give_up(Group& group, TimePoint now, bool rested) {

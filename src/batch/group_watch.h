@@ -30,8 +30,6 @@ class GroupWatch {
   class Group {
    public:
     const std::string& name() const { return *name_; }
-    int limit() const { return limit_; }
-    std::uint64_t running() const { return running_; }
 
    private:
     friend class GroupWatch;
@@ -40,7 +38,7 @@ class GroupWatch {
     const std::string* name_ = nullptr;
     int limit_ = 1;
     std::uint64_t waiting_ = 0;
-    std::uint64_t running_ = 0;
+    std::uint64_t running_ = 0;  // the sum of their weights
     std::uint64_t resting_ = 0;  // until they are tried again
     std::uint64_t ended_ = 0;
     TimePoint binds_since_{};
@@ -52,10 +50,10 @@ class GroupWatch {
 
   // A job waits. The group is there until its last job has left.
   Group& enter(std::string_view name, TimePoint now);
-  void start(Group& group, TimePoint now);
-  void rest(Group& group, TimePoint now);                  // it ran, and will be tried again
+  void start(Group& group, int weight, TimePoint now);
+  void rest(Group& group, int weight, TimePoint now);      // it ran, and will be tried again
   void again(Group& group, TimePoint now);                 // it has rested, and waits
-  void end(Group& group, TimePoint now);                   // it ran, and is done with
+  void end(Group& group, int weight, TimePoint now);       // it ran, and is done with
   void give_up(Group& group, TimePoint now, bool rested);  // it waited, or rested, and will not run
 
   std::uint64_t waiting_groups() const { return waiting_groups_; }

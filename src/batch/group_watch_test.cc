@@ -14,11 +14,11 @@ TEST(GroupWatch, AGroupBindsWhileItIsFullAndSomebodyWaits) {
   auto& db = watch.enter("db", at(0s));
   watch.enter("db", at(0s));
   EXPECT_EQ(watch.waiting_groups(), 1u);
-  watch.start(db, at(1s));  // from now on it binds: the second one waits
-  watch.end(db, at(4s));
-  watch.start(db, at(5s));  // nobody waits any more
+  watch.start(db, 1, at(1s));  // from now on it binds: the second one waits
+  watch.end(db, 1, at(4s));
+  watch.start(db, 1, at(5s));  // nobody waits any more
   EXPECT_EQ(watch.waiting_groups(), 0u);
-  watch.end(db, at(9s));
+  watch.end(db, 1, at(9s));
   const auto bound = watch.longest_bound(at(9s));
   ASSERT_TRUE(bound);
   EXPECT_EQ(bound->group, "db");
@@ -30,8 +30,8 @@ TEST(GroupWatch, AGroupWithRoomDoesNotBind) {
   GroupWatch watch([](std::string_view) { return 2; });
   auto& web = watch.enter("web", at(0s));
   watch.enter("web", at(0s));
-  watch.start(web, at(0s));  // the other one waits, but not for this group
-  watch.end(web, at(5s));
+  watch.start(web, 1, at(0s));  // the other one waits, but not for this group
+  watch.end(web, 1, at(5s));
   EXPECT_FALSE(watch.longest_bound(at(5s)));
 }
 
@@ -39,7 +39,7 @@ TEST(GroupWatch, OneThatBindsNowCountsUpToNow) {
   GroupWatch watch([](std::string_view) { return 1; });
   auto& db = watch.enter("db", at(0s));
   watch.enter("db", at(0s));
-  watch.start(db, at(0s));
+  watch.start(db, 1, at(0s));
   EXPECT_EQ(watch.longest_bound(at(2s))->time, 2s);
   EXPECT_EQ(watch.longest_bound(at(3s))->time, 3s);
 }
@@ -47,8 +47,8 @@ TEST(GroupWatch, OneThatBindsNowCountsUpToNow) {
 TEST(GroupWatch, AJobThatRestsNeitherWaitsNorRuns) {
   GroupWatch watch([](std::string_view) { return 1; });
   auto& db = watch.enter("db", at(0s));
-  watch.start(db, at(0s));
-  watch.rest(db, at(1s));
+  watch.start(db, 1, at(0s));
+  watch.rest(db, 1, at(1s));
   EXPECT_EQ(watch.waiting_groups(), 0u);
   watch.again(db, at(2s));
   EXPECT_EQ(watch.waiting_groups(), 1u);
@@ -64,11 +64,11 @@ TEST(GroupWatch, TheLongestIsFoundAmongManyThatComeAndGo) {
     const std::string name = i % 10 == 0 ? "hot" : "g" + std::to_string(i);
     auto& group = watch.enter(name, at(now));
     watch.enter(name, at(now));
-    watch.start(group, at(now));
+    watch.start(group, 1, at(now));
     now += name == "hot" ? 100ms : 1ms;
-    watch.end(group, at(now));
-    watch.start(group, at(now));
-    watch.end(group, at(now));
+    watch.end(group, 1, at(now));
+    watch.start(group, 1, at(now));
+    watch.end(group, 1, at(now));
   }
   const auto bound = watch.longest_bound(at(now));
   ASSERT_TRUE(bound);
