@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/human_text.h"
 #include "base/system_error.h"
 #include "batch/batch_runner.h"
 #include "batch/job_reader.h"
@@ -149,12 +150,6 @@ Result<void> validate(const Options& options) {
   return {};
 }
 
-std::string with_commas(std::uint64_t number) {
-  std::string text = std::to_string(number);
-  for (std::size_t at = text.size(); at > 3;) text.insert(at -= 3, ",");
-  return text;
-}
-
 // Three descriptors for each process, and some for the rest.
 void allow_descriptors(int jobs) {
   rlimit limit{};
@@ -214,8 +209,8 @@ Result<Summary> run_batch(const Options& options, const Watch& watch) {
       if (!matched) return matched.error();
     }
     if (state->has_earlier_run() && watch.notice) {
-      std::string text = "resuming: " + with_commas(state->done());
-      if (input->input.total) text += " of " + with_commas(*input->input.total);
+      std::string text = "resuming: " + grouped(state->done());
+      if (input->input.total) text += " of " + grouped(*input->input.total);
       watch.notice(text + " jobs are done already");
     }
   }

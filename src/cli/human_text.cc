@@ -10,7 +10,6 @@
 namespace keyway::cli {
 namespace {
 
-using std::chrono::microseconds;
 using std::chrono::seconds;
 
 struct CodePoint {
@@ -78,31 +77,10 @@ std::string_view head(std::string_view text, int columns) {
 
 }  // namespace
 
-std::string grouped(std::uint64_t number) {
-  std::string digits = std::to_string(number);
-  for (std::size_t place = digits.size(); place > 3; place -= 3) digits.insert(place - 3, 1, ',');
-  return digits;
-}
-
 std::string counted(std::uint64_t number, std::string_view singular, std::string_view plural) {
   if (number == 1) return fmt::format("1 {}", singular);
   if (!plural.empty()) return fmt::format("{} {}", grouped(number), plural);
   return fmt::format("{} {}s", grouped(number), singular);
-}
-
-std::string human_duration(microseconds time) {
-  const double us = static_cast<double>(std::max<std::int64_t>(time.count(), 0));
-  // A limit is where the rounded text would reach the next unit: never "1000 ms", never "60.0 s".
-  if (us < 999.5) return fmt::format("{:.0f} us", us);
-  if (us < 9.95e3) return fmt::format("{:.1f} ms", us / 1e3);
-  if (us < 999.5e3) return fmt::format("{:.0f} ms", us / 1e3);
-  if (us < 59.95e6) return fmt::format("{:.1f} s", us / 1e6);
-  const auto whole = static_cast<std::int64_t>(std::llround(us / 1e6));
-  if (whole < 3600) return fmt::format("{}m {}s", whole / 60, whole % 60);
-  const std::int64_t minutes = (whole + 30) / 60;
-  if (minutes < 24 * 60) return fmt::format("{}h {}m", minutes / 60, minutes % 60);
-  const std::int64_t hours = (minutes + 30) / 60;
-  return fmt::format("{}d {}h", hours / 24, hours % 24);
 }
 
 std::string clock_duration(seconds time) {

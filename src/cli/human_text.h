@@ -7,15 +7,12 @@
 #include <string>
 #include <string_view>
 
+#include "base/human_text.h"
+
 namespace keyway::cli {
 
-std::string grouped(std::uint64_t number);                            // 10000 -> "10,000"
 std::string counted(std::uint64_t number, std::string_view singular,  // 1 -> "1 job", 2 -> "2 jobs"
                     std::string_view plural = {});
-
-// Three digits at most, in the unit that fits: "850 us", "71 ms", "23.9 s", "4m 12s", "3h 5m",
-// "2d 4h".
-std::string human_duration(std::chrono::microseconds time);
 
 // What is left, as a clock shows it: "0:09", "12:40", "1:02:03", "3d 4:05:06".
 std::string clock_duration(std::chrono::seconds time);

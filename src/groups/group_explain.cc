@@ -1,7 +1,7 @@
 // Why a group or a task is where it is.
 #include <algorithm>
-#include <cstdio>
 
+#include "base/human_text.h"
 #include "groups/group_engine.h"
 #include "runtime/wait_graph.h"
 
@@ -12,22 +12,6 @@ using detail::TaskCore;
 namespace {
 
 constexpr std::size_t kMostHolders = 5;
-
-std::string text_of(Duration time) {
-  const double seconds = std::chrono::duration<double>(time).count();
-  char text[32];
-  if (seconds >= 60) {
-    const auto whole = static_cast<long long>(seconds);
-    std::snprintf(text, sizeof text, "%lldm %02llds", whole / 60, whole % 60);
-  } else if (seconds >= 1) {
-    std::snprintf(text, sizeof text, "%.1f s", seconds);
-  } else if (seconds >= 1e-3) {
-    std::snprintf(text, sizeof text, "%.0f ms", seconds * 1e3);
-  } else {
-    std::snprintf(text, sizeof text, "%.0f us", seconds * 1e6);
-  }
-  return text;
-}
 
 std::string count_of(std::uint64_t running, std::uint64_t limit) {
   std::string text = std::to_string(running);
@@ -56,7 +40,7 @@ std::string remedy(const Explanation& why) {
       return "; paused, goes on with resume_group() or resume()";
     case HeldBackBy::kRate:
       return "; too many have started lately, goes on in " +
-             text_of(why.tokens_in.value_or(Duration::zero()));
+             human_duration(why.tokens_in.value_or(Duration::zero()));
     case HeldBackBy::kFullQueue:
       return "; the queue is full, gets in when a task of the group ends or leaves";
     case HeldBackBy::kOtherTask:
@@ -92,13 +76,13 @@ std::string Explanation::text() const {
   if (task_id) {
     text = "task \"" + *task_id + "\" of group \"" + group_key + "\": " + task_state;
     if (position) text += ", place " + std::to_string(*position) + " of " + std::to_string(waiting);
-    if (runs_for) text += " for " + text_of(*runs_for);
+    if (runs_for) text += " for " + human_duration(*runs_for);
     if (task_state != "waits") return text + remedy(*this);
     text += "; ";
   }
   text += count_of(running, limit);
   if (!holders.empty()) {
-    text += "; oldest " + text_of(holders.front().runs_for) + " (" +
+    text += "; oldest " + human_duration(holders.front().runs_for) + " (" +
             name_of(holders.front(), group_key) + ")";
   }
   text += "; " + std::to_string(waiting) + " waiting";

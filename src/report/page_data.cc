@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "report/human_text.h"
+#include "base/human_text.h"
 
 namespace keyway {
 namespace {
@@ -77,13 +77,13 @@ std::string PageData::headline() const {
   const AttemptCounts& all = recorder_.all_;
   const std::uint64_t ended = all.ok + all.failed + all.timed_out;
   const std::uint64_t failed = all.failed + all.timed_out;
-  std::string result = count_text(ended) + " " + (ended == 1 ? texts.item : texts.items);
+  std::string result = grouped(ended) + " " + (ended == 1 ? texts.item : texts.items);
   if (ended == 0 && all.attempts == 0) return "No " + texts.items + " ran.";
-  result += " in " + count_text(groups()) + " " + (groups() == 1 ? texts.group : texts.groups);
-  result += " ended in " + duration_text(recorder_.elapsed()) + ": " + count_text(all.ok) +
-            " ok, " + count_text(failed) + " failed";
+  result += " in " + grouped(groups()) + " " + (groups() == 1 ? texts.group : texts.groups);
+  result += " ended in " + human_duration(recorder_.elapsed()) + ": " + grouped(all.ok) + " ok, " +
+            grouped(failed) + " failed";
   if (all.retries > 0)
-    result += ", " + count_text(all.retries) + (all.retries == 1 ? " try" : " tries") + " repeated";
+    result += ", " + grouped(all.retries) + (all.retries == 1 ? " try" : " tries") + " repeated";
   return result + ".";
 }
 
