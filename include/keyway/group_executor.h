@@ -11,14 +11,17 @@
 // but no thread while it waits.
 //
 // Guarantees:
-//   (1) Never more tasks run than any layer of the policy allows, at any instant.
-//   (2) Within a group tasks start in the order their submits returned.
+//   (1) Never more tasks run than any layer of the policy allows, at any instant, also while limits
+//       change: up at once, down as tasks end.
+//   (2) Within a group tasks start in the order their submits returned; of different priority, the
+//       higher first.
 //   (3) Groups take turns: a group with a thousand waiting tasks does not hold up one with two.
 //   (4) Every task ends exactly once, in one status, and so do its listener's calls. Whatever a task
 //       throws reaches its handle.
 //   (5) A group without tasks costs nothing (but for a bounded number that is kept warm).
 //   (6) A task may submit to its own group and wait, whatever the limits: it gives its permits back
 //       meanwhile, and has them again when the wait is over. A wait that could never end is refused.
+//       (A limit that goes down during a wait may take a permit back until it is over, too.)
 // Not guaranteed: an order between tasks of different groups; nor (1) for a coroutine of which one
 // branch waits for its own group while another, started beside it by when_all(), goes on.
 //
@@ -153,6 +156,13 @@ class GroupExecutor {
   Result<void> post(std::string_view group_key, F&& callable) {
     const std::size_t hash = detail::require_key(group_key);
     if (enqueue(make(1, group_key, std::string_view(), std::forward<F>(callable)), hash)) return {};
+    return detail::turned_away(group_key);
+  }
+
+  template <class F>
+  Result<void> post(std::string_view group_key, const TaskOptions& options, F&& callable) {
+    const std::size_t hash = detail::require_key(group_key);
+    if (enqueue(make(1, group_key, options, std::forward<F>(callable)), hash)) return {};
     return detail::turned_away(group_key);
   }
 

@@ -30,13 +30,13 @@ std::string not_started(const Job& job, const std::string& why) {
 
 }  // namespace
 
-// The one place where jobs are handed to the library.
+// A job that is tried again comes before the others of its group.
 void BatchRunner::submit(LiveJob& live, Place place) {
   live.queued = now();
   const TaskOptions options{.cost = live.weight, .priority = place == Place::kFront ? 1 : 0};
-  const auto taken = executor_->try_submit(live.group->name(), options,
-                                           [this, &live] { return run_attempt(&live); });
-  if (!taken) refuse(live);
+  const Result<void> posted =
+      executor_->post(live.group->name(), options, [this, &live] { return run_attempt(&live); });
+  if (!posted) refuse(live);
 }
 
 // A pointer, because the job outlives its coroutine and is ended by it.

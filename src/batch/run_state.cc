@@ -5,7 +5,6 @@
 #include <cstring>
 
 #include <fcntl.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -27,14 +26,6 @@ Result<void> write_all(int file, const void* data, std::size_t size, const std::
     size -= static_cast<std::size_t>(written);
   }
   return {};
-}
-
-std::string pid_in(int file) {
-  std::array<char, 32> text{};
-  const ssize_t got = pread(file, text.data(), text.size() - 1, 0);
-  std::string pid(text.data(), got > 0 ? static_cast<std::size_t>(got) : 0);
-  pid.resize(std::min(pid.size(), pid.find_first_not_of("0123456789")));
-  return pid;
 }
 
 }  // namespace
@@ -79,10 +70,16 @@ Result<void> RunState::take_lock() {
   const std::string path = folder_ + "/lock";
   lock_ = FileDescriptor(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
   if (!lock_.is_open()) return system_error("cannot open " + path, errno);
-  if (flock(lock_.get(), LOCK_EX | LOCK_NB) != 0) {
-    if (errno != EWOULDBLOCK) return system_error("cannot lock " + path, errno);
+  // A lock of the process: flock() would also be held by a child that has not come to its exec yet, and
+  // for a moment outlive a run that was killed.
+  struct flock whole_file{};
+  whole_file.l_type = F_WRLCK;
+  whole_file.l_whence = SEEK_SET;
+  if (fcntl(lock_.get(), F_SETLK, &whole_file) != 0) {
+    if (errno != EAGAIN && errno != EACCES) return system_error("cannot lock " + path, errno);
+    fcntl(lock_.get(), F_GETLK, &whole_file);
     return Error{ErrorCode::kConflict,
-                 folder_ + " is in use by another run, pid " + pid_in(lock_.get()) +
+                 folder_ + " is in use by another run, pid " + std::to_string(whole_file.l_pid) +
                      "\n  try: wait until it ends, or --state DIR for a run of its own",
                  /*retryable=*/true};
   }

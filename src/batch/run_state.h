@@ -1,6 +1,6 @@
 // What a run leaves behind so that a later one can go on: the state folder.
 //
-//   lock           held by the run (flock), and has its process id in it
+//   lock           held by the run (a lock of its process), and has its process id in it
 //   joblog.jsonl   what was tried, and how it ended; see JobLog
 //   fingerprint    16 bytes "keyway-batch-v1\n", then 8 bytes for each job's line, in order
 //

@@ -51,10 +51,11 @@ One JSON object per line. `cmd` is the command as a list of words, which no shel
 that is not known is an error. All lines are checked before the first job starts; those of
 standard input, as they come.
 
-`id` names the job in joblog, summary and report, and must be unique; without it the job is called
-by the number of its line. `group` says which limit it is under; without it the group is called
-default. `env` adds variables, `cwd` is the folder to run in. `timeout` and `retries` stand for
---timeout and --retries, for this job.)",
+`id` names the job in joblog, summary and report, and must be unique; without it the job is
+called by the number of its line. `group` says which limit it is under; without it the group is
+called default. `env` adds variables, `cwd` is the folder to run in. `timeout` and `retries`
+stand for --timeout and --retries, for this job. `weight` is how many jobs it counts as, for its
+group's limit and for --jobs.)",
           .sample = R"({"id":"a1","group":"vip","cmd":["convert","a.png","a.jpg"]}
 {"id":"a2","group":"db","sh":"pg_dump shop | gzip > shop.gz","timeout":"10m"}
 )"};

@@ -9,7 +9,7 @@ namespace {
 constexpr std::array<ExitMeaning, 13> kMeanings = {{
     {ExitCode::kOk, "all succeeded"},
     {ExitCode::kSomeFailed, "finished, and some failed"},
-    {ExitCode::kUsage, "the command line or a configuration file is wrong; nothing was run"},
+    {ExitCode::kUsage, "the command line, a configuration file or a job is wrong"},
     {ExitCode::kResumable, "a source, sink or store failed; the run can be resumed"},
     {ExitCode::kHalted, "halted by --halt"},
     {ExitCode::kState, "the state folder belongs to another input, or another run holds it"},
@@ -56,6 +56,10 @@ ExitCode exit_code(ErrorCode code) {
 }
 
 ExitCode exit_code(const batch::Summary& summary) {
+  // What went wrong says more than that something did. A reader that has enough is no failure.
+  if (summary.failure && summary.ending != batch::Ending::kOutputClosed) {
+    return exit_code(summary.failure->code);
+  }
   switch (summary.ending) {
     case batch::Ending::kFinished:
       return summary.failed == 0 ? ExitCode::kOk : ExitCode::kSomeFailed;

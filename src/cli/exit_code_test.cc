@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include "batch/batch.h"
+
 namespace keyway::cli {
 namespace {
 
@@ -23,6 +25,34 @@ TEST(ExitCode, OfARunSaysHowItEnded) {
   EXPECT_EQ(code_of(batch::Ending::kHalted, 3), 4);
   EXPECT_EQ(code_of(batch::Ending::kInterrupted, 0), 130);
   EXPECT_EQ(code_of(batch::Ending::kTerminated, 3), 143);
+}
+
+TEST(ExitCode, OfARunThatFailedFollowsWhatFailed) {
+  batch::Summary summary;
+  summary.ending = batch::Ending::kInputFailed;
+  summary.failure = Error{ErrorCode::kConflict, "another job"};
+  EXPECT_EQ(cli::exit_code(summary), ExitCode::kState);
+  summary.failure = Error{ErrorCode::kInvalidArgument, "a wrong line"};
+  EXPECT_EQ(cli::exit_code(summary), ExitCode::kUsage);
+  summary.ending = batch::Ending::kStoreFailed;
+  summary.failure = Error{ErrorCode::kIo, "full"};
+  EXPECT_EQ(cli::exit_code(summary), ExitCode::kResumable);
+}
+
+TEST(ExitCode, TheEngineAgrees) {
+  using batch::Ending;
+  for (const Ending ending :
+       {Ending::kFinished, Ending::kHalted, Ending::kInterrupted, Ending::kTerminated,
+        Ending::kStoreFailed, Ending::kInputFailed, Ending::kOutputClosed}) {
+    for (const auto& failure : {std::optional<Error>(), std::optional(Error{ErrorCode::kIo, ""}),
+                                std::optional(Error{ErrorCode::kConflict, ""}),
+                                std::optional(Error{ErrorCode::kInvalidArgument, ""})}) {
+      batch::Summary summary;
+      summary.ending = ending;
+      summary.failure = failure;
+      EXPECT_EQ(static_cast<int>(cli::exit_code(summary)), batch::exit_code(summary));
+    }
+  }
 }
 
 TEST(ExitCode, OfAnErrorFollowsItsKind) {

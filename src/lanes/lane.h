@@ -356,10 +356,11 @@ static_assert(sizeof(Lane) == 192);
 
 template <class Visit>
 void Lane::each_in_order(Visit visit) const {
-  const auto each = [&](WaiterList::Iterator from, WaiterList::Iterator to) {
-    while (from != to && visit(*from)) ++from;
-    return from == to;
-  };
+  const auto each = [&](WaiterList::Iterator from, WaiterList::Iterator to)
+                        KEYWAY_REQUIRES(intake_, dispatch_) {
+                          while (from != to && visit(*from)) ++from;
+                          return from == to;
+                        };
   auto no_returner = taken_in_.begin();
   for (std::uint64_t i = rare_ == nullptr ? 0 : rare_->returners; i > 0; --i) ++no_returner;
   if (!each(taken_in_.begin(), no_returner)) return;
