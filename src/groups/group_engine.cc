@@ -64,7 +64,8 @@ GroupEngine::GroupEngine(GroupPolicy policy, Scheduler& scheduler, bool shared)
           asks_for(policy_,
                    [](const GroupLimits& limits) { return limits.weight || limits.guaranteed; })),
       table_(*this),
-      observer_(policy_.observe ? std::make_unique<GroupObserver>() : nullptr) {
+      observer_(policy_.observe ? std::make_unique<GroupObserver>() : nullptr),
+      watches_ends_(observer_ != nullptr || has_states_) {
   if (const Result<void> valid = policy_.validate(); !valid) throw Exception(valid.error());
   if (policy_.groups.empty() && !policy_.resolver) uniform_limits_ = resolve({});
   scheduler_.add_idle_listener(*this);
@@ -94,37 +95,54 @@ void GroupEngine::run_turn(Lane& lane, Turn& turn) {
   if (gate_ && !gate_->enter(lane)) return;
   pin_for_gate(lane);
   const std::size_t hash = lane.hash();
-  LaneTake taken = lane.take();
-  if (rated && taken.waiter != nullptr && !TaskCore::of(*taken.waiter).operations().is_return) {
+  const LaneTake first = lane.take();
+  if (rated && first.waiter != nullptr && !TaskCore::of(*first.waiter).operations().is_return) {
     state->tokens->try_take(scheduler_.now());
   }
-  if (taken.post_turn) scheduler_.post(lane);
-  if (taken.waiter == nullptr) {
-    give_up_lane(lane, hash, taken);
+  if (first.post_turn) scheduler_.post(lane);
+  if (first.waiter == nullptr) {
+    give_up_lane(lane, hash, first);
     return;
   }
   const int weight = state == nullptr ? 1 : static_cast<int>(state->weight);
-  const bool adapts = state != nullptr && state->adapts;
   const TimePoint began = read_clock(turn);
   TimePoint started = began;
   Lane* current = &lane;
+  Waiter* waiter = first.waiter;
+  std::uint64_t number = first.number;
+  std::uint32_t units = first.units;
   for (int left = rated ? 0 : kTurnTasks * weight - 1;; --left) {
-    TaskCore& task = TaskCore::of(*taken.waiter);
+    TaskCore& task = TaskCore::of(*waiter);
     task.set_lane(current);
-    if (taken.units > 1) [[unlikely]]
-      task.extras().units = taken.units;
+    if (units > 1) [[unlikely]]
+      task.extras().units = units;
     TaskStatus status{};
-    if (!run_task(task, taken.number, started, status)) return;  // suspended: it keeps its permits
+    if (!run_task(task, number, started, status)) return;  // suspended: it keeps its permits
     const TimePoint ended = read_clock(turn);
     current = task.lane();  // another one with the same key, if it waited and came back
-    observe_end(task, ended);
-    if (adapts && status == TaskStatus::kSuccess) adapt(*current, ended - started, ended);
-    taken = leave_lane(task, status, goes_on(left, kTurnTime * weight - (ended - began)), &turn);
+    if (watches_ends_) [[unlikely]]
+      watch_end(task, status, ended);
+    const bool go_on = goes_on(left, kTurnTime * weight - (ended - began));
+    const LaneTake next = leave_lane(task, status, go_on, &turn);
     complete(task, status, ended);
-    if (taken.waiter == nullptr) return;
+    if (next.waiter == nullptr) return;
     // One that has come since may not seem to have begun before.
-    const bool at_once = taken.stood_in_line && policy_.listener == nullptr;
+    const bool at_once = next.stood_in_line && policy_.listener == nullptr;
     started = at_once ? ended : read_clock(turn);
+    waiter = next.waiter;
+    number = next.number;
+    units = next.units;
+  }
+}
+
+// For executors that observe, or have a limit that is found by measuring.
+void GroupEngine::watch_end(TaskCore& task, TaskStatus status, TimePoint ended) {
+  const std::string_view key = task.group_key();
+  if (observer_ != nullptr) {
+    observer_->ended(key, LaneTable::hash(key), ended - task.started());
+  }
+  if (has_states_ && status == TaskStatus::kSuccess && GroupState::of(*task.lane()).adapts) {
+    adapt(*task.lane(), ended - task.started(), ended);
   }
 }
 
@@ -205,10 +223,7 @@ void GroupEngine::ended_after_suspension(TaskCore& task) noexcept {
     return;
   }
   const TimePoint ended = scheduler_.now();
-  observe_end(task, ended);
-  if (has_states_ && status == TaskStatus::kSuccess && GroupState::of(*task.lane()).adapts) {
-    adapt(*task.lane(), ended - task.started(), ended);
-  }
+  if (watches_ends_) watch_end(task, status, ended);
   leave_lane(task, status, /*go_on=*/false, nullptr);
   complete(task, status, ended);
 }

@@ -124,7 +124,7 @@ class GroupEngine final : public LaneOwner, public detail::TaskOwner, public Idl
   bool hold_turn(Lane& lane) KEYWAY_EXCLUDES(control_mutex_);
   void give_held_turn(Lane& lane) KEYWAY_EXCLUDES(control_mutex_);
   void resume_everything() KEYWAY_EXCLUDES(control_mutex_);
-  LaneTable::Entry enter(detail::TaskCore& task, std::size_t hash, Lane* lane);
+  LaneTable::Entry enter(detail::TaskCore& task, std::size_t hash, Lane* lane, bool ranked);
   LaneTable::Entry enter_ranked(detail::TaskCore& task);
   bool is_ranked(const detail::TaskCore& task) const {
     return task.has_extras() && !rank_of(task.waiter()).plain();
@@ -138,12 +138,7 @@ class GroupEngine final : public LaneOwner, public detail::TaskOwner, public Idl
   bool is_findable(const detail::TaskCore& task) const {
     return task.operations().can_stop || observer_ != nullptr;
   }
-  void observe_end(const detail::TaskCore& task, TimePoint ended) {
-    if (observer_ == nullptr) [[likely]]
-      return;
-    const std::string_view key = task.group_key();
-    observer_->ended(key, LaneTable::hash(key), ended - task.started());
-  }
+  void watch_end(detail::TaskCore& task, TaskStatus status, TimePoint ended);
   void explain_lane(Lane& lane, const Waiter* waiter, Explanation& why);
   void find_holders(Explanation& why);
   bool end_full(detail::TaskCore& task, IfFull if_full);
@@ -255,6 +250,7 @@ class GroupEngine final : public LaneOwner, public detail::TaskOwner, public Idl
   std::unique_ptr<Admission> admission_;  // null: no global queue threshold
   RunningTasks findable_;
   const std::unique_ptr<GroupObserver> observer_;  // null: nobody asked
+  const bool watches_ends_;                        // somebody looks at each task that ends
   RoomLine room_line_;
   ConflationTable conflation_;
 

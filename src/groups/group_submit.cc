@@ -112,7 +112,7 @@ bool GroupEngine::enter_and_post(TaskCore& task, std::size_t hash, Lane* lane) {
   const bool ranked = is_ranked(task);
   LaneTable::Entry entry{LaneTable::Entered::kFull};
   if (admission_ == nullptr) [[likely]] {
-    entry = enter(task, hash, lane);
+    entry = enter(task, hash, lane, ranked);
   } else {
     Lane& pinned = pin(task.group_key());
     entry = enter_counted(task, pinned);
@@ -262,11 +262,11 @@ void GroupEngine::refuse_closed(TaskCore& task) {
   throw error;
 }
 
-LaneTable::Entry GroupEngine::enter(TaskCore& task, std::size_t hash, Lane* lane) {
+LaneTable::Entry GroupEngine::enter(TaskCore& task, std::size_t hash, Lane* lane, bool ranked) {
   if (lane != nullptr && !lane->limits_stale.load(std::memory_order_relaxed)) {
-    return LaneTable::enter(*lane, task.waiter(), is_ranked(task));
+    return LaneTable::enter(*lane, task.waiter(), ranked);
   }
-  if (is_ranked(task)) [[unlikely]]
+  if (ranked) [[unlikely]]
     return enter_ranked(task);
   const std::string_view key = task.group_key();
   const std::uint64_t changed = limits_changed_.load(std::memory_order_acquire);

@@ -84,14 +84,16 @@ class ReturningTask final : public TaskCore {
     void* block = detail::allocate_block(
         block_bytes(kOperations, task.group_key().size(), task.has_extras()));
     auto& made = *new (block) ReturningTask(task, waits);
-    if (task.has_extras()) made.extras().cost = task.extras().cost;
+    if (task.has_extras()) {
+      made.add_extras();
+      made.extras().cost = task.extras().cost;
+    }
     return made;
   }
 
  private:
   ReturningTask(TaskCore& task, TaskWaits& waits)
-      : TaskCore(kOperations, task.owner(), 1, task.group_key(), {}, task.has_extras()),
-        waits_(waits) {}
+      : TaskCore(kOperations, task.owner(), 1, task.group_key(), {}), waits_(waits) {}
 
   static bool run(TaskCore& core, TaskStatus&) {
     auto& self = static_cast<ReturningTask&>(core);

@@ -89,61 +89,55 @@ bool Lane::take_up_turn() {
   return at_least(1);
 }
 
-LaneTake Lane::pop() {
-  if (rare_ != nullptr && rare_->returners > 0) --rare_->returners;
-  return {.waiter = &taken_in_.pop_front(), .number = ++started_};
-}
-
+// Both build what they return in place: to copy it costs more than all the rest, because it has just been
+// written in pieces.
 LaneTake Lane::take() {
+  LaneTake taken;
   SpinGuard dispatch(dispatch_);
   if (ranks_ != nullptr) [[unlikely]] {
     SpinGuard intake(intake_);
-    LaneTake taken = take_ranked(/*has_turn=*/true);
+    take_ranked(/*has_turn=*/true, taken);
     forget_ranks_if_empty();
     return taken;
   }
   if (running_ >= limit_now()) {
     stalled_ = true;
-    return {};
+    return taken;
   }
   const bool last_permit = running_ + 1 == limit_;
   const bool more = at_least(last_permit ? 1 : 2);
-  if (taken_in_.empty()) return {.idle = running_ == 0};
+  if (taken_in_.empty()) {
+    taken.idle = running_ == 0;
+    return taken;
+  }
   ++running_;
   stalled_ = last_permit;
-  LaneTake taken = pop();
+  pop(taken);
   taken.post_turn = more && !stalled_;
   return taken;
 }
 
 LaneTake Lane::finish(LaneOutcome outcome, bool go_on, std::uint32_t units) {
+  LaneTake taken;
   SpinGuard dispatch(dispatch_);
   count(outcome);
   if (ranks_ != nullptr) [[unlikely]] {
-    SpinGuard intake(intake_);
-    give_back_units(units);
-    LaneTake taken;
-    if (go_on) {
-      taken = take_ranked(/*has_turn=*/stalled_);
-    } else {
-      taken.post_turn = stalled_ && place_turn();
-      taken.idle = running_ == 0 && !turn_out_;
-    }
-    forget_ranks_if_empty();
+    finish_ranked(go_on, units, taken);
     return taken;
   }
   if (go_on && running_ <= limit_now()) {
     const bool stood_in_line = !taken_in_.empty();
     if (stalled_) stalled_ = at_least(1);
     if (!taken_in_.empty()) {
-      LaneTake taken = pop();
+      pop(taken);
       taken.stood_in_line = stood_in_line;
       return taken;
     }
   }
   --running_;
-  const bool post_turn = take_up_turn();
-  return {.post_turn = post_turn, .idle = running_ == 0 && !post_turn && taken_in_.empty()};
+  taken.post_turn = take_up_turn();
+  taken.idle = running_ == 0 && !taken.post_turn && taken_in_.empty();
+  return taken;
 }
 
 Lane::Withdrawn Lane::withdraw(Waiter& waiter, bool expired) {

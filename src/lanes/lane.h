@@ -99,8 +99,8 @@ class LaneOwner {
 // What one who comes with the turn finds.
 struct LaneTake {
   Waiter* waiter = nullptr;    // holds a permit now; null: nothing to do
-  std::uint32_t units = 1;     // how many permits, if its cost is above 1
   std::uint64_t number = 0;    // of the waiter: how many have got a permit, with it
+  std::uint32_t units = 1;     // how many permits it has, if its cost is above 1
   bool stood_in_line = false;  // it was there already when another one was taken
   bool post_turn = false;      // the caller must post the lane's turn
   bool idle = false;           // nobody runs or waits: the lane may be freed
@@ -246,7 +246,11 @@ class alignas(64) Lane final : public Runnable {
   bool at_least(int wanted) KEYWAY_REQUIRES(dispatch_) KEYWAY_EXCLUDES(intake_);
   // Whether it stalled here, there is room again, and somebody waits: then it must be posted.
   bool take_up_turn() KEYWAY_REQUIRES(dispatch_) KEYWAY_EXCLUDES(intake_);
-  LaneTake pop() KEYWAY_REQUIRES(dispatch_);
+  void pop(LaneTake& taken) KEYWAY_REQUIRES(dispatch_) {
+    if (rare_ != nullptr && rare_->returners > 0) --rare_->returners;
+    taken.waiter = &taken_in_.pop_front();
+    taken.number = ++started_;
+  }
   LaneCounts counts_locked() const KEYWAY_REQUIRES(intake_, dispatch_);
   std::uint64_t waiting() const KEYWAY_REQUIRES(intake_, dispatch_) {
     const std::uint64_t left =
@@ -282,7 +286,9 @@ class alignas(64) Lane final : public Runnable {
   }
   void insert_ranked(Waiter& waiter) KEYWAY_REQUIRES(intake_, dispatch_);
   void remove_ranked(Waiter& waiter) KEYWAY_REQUIRES(intake_, dispatch_);
-  LaneTake take_ranked(bool has_turn) KEYWAY_REQUIRES(intake_, dispatch_);
+  void take_ranked(bool has_turn, LaneTake& taken) KEYWAY_REQUIRES(intake_, dispatch_);
+  void finish_ranked(bool go_on, std::uint32_t units, LaneTake& taken) KEYWAY_REQUIRES(dispatch_)
+      KEYWAY_EXCLUDES(intake_);
   // The turn is here: true if it must be posted.
   bool place_turn() KEYWAY_REQUIRES(intake_, dispatch_);
   void give_back_units(std::uint32_t units) KEYWAY_REQUIRES(dispatch_) {

@@ -37,8 +37,7 @@ void Lane::remove_ranked(Waiter& waiter) {
   if (level->second.empty()) ranks_->levels.erase(level);
 }
 
-LaneTake Lane::take_ranked(bool has_turn) {
-  LaneTake taken;
+void Lane::take_ranked(bool has_turn, LaneTake& taken) {
   if (Waiter* next = first_ranked(); next != nullptr && fits(*next)) {
     taken.waiter = next;
     taken.units = units_of(*next);
@@ -51,7 +50,18 @@ LaneTake Lane::take_ranked(bool has_turn) {
   }
   if (has_turn) taken.post_turn = place_turn();
   taken.idle = taken.waiter == nullptr && running_ == 0 && !turn_out_;
-  return taken;
+}
+
+void Lane::finish_ranked(bool go_on, std::uint32_t units, LaneTake& taken) {
+  SpinGuard intake(intake_);
+  give_back_units(units);
+  if (go_on) {
+    take_ranked(/*has_turn=*/stalled_, taken);
+  } else {
+    taken.post_turn = stalled_ && place_turn();
+    taken.idle = running_ == 0 && !turn_out_;
+  }
+  forget_ranks_if_empty();
 }
 
 bool Lane::place_turn() {

@@ -212,16 +212,20 @@ class TaskCore {
 
  protected:
   TaskCore(const TaskOperations& operations, TaskOwner& owner, std::uint32_t references,
-           std::string_view key, std::string_view id, bool has_extras = false)
+           std::string_view key, std::string_view id)
       : operations_(&operations),
-        state_(references | (has_extras ? kExtras : 0)),
+        state_(references),
         key_size_(static_cast<std::uint16_t>(key.size())),
         id_size_(static_cast<std::uint16_t>(id.size())),
         owner_(&owner) {
     char* text = const_cast<char*>(names());
     copy_text(text, key);
     copy_text(text + key.size(), id);
-    if (has_extras) new (&extras()) TaskExtras(*this);
+  }
+  // REQUIRES: the block has room for them, and nobody else knows the task yet.
+  void add_extras() {
+    new (&extras()) TaskExtras(*this);
+    state_.fetch_or(kExtras, std::memory_order_relaxed);
   }
   ~TaskCore() = default;
 

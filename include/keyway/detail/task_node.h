@@ -130,8 +130,9 @@ class TaskNode final : public ValueNode<TaskValue<F>> {
     const std::size_t size = TaskCore::block_bytes(kOperations, key.size() + id.size(), has_extras);
     void* block = allocate_block(size);
     try {
-      return *new (block)
-          TaskNode(owner, references, key, id, std::forward<G>(callable), has_extras);
+      auto& task = *new (block) TaskNode(owner, references, key, id, std::forward<G>(callable));
+      if (has_extras) task.add_extras();
+      return task;
     } catch (...) {
       deallocate_block(block, size);
       throw;
@@ -146,8 +147,8 @@ class TaskNode final : public ValueNode<TaskValue<F>> {
 
   template <class G>
   TaskNode(TaskOwner& owner, std::uint32_t references, std::string_view key, std::string_view id,
-           G&& callable, bool has_extras)
-      : Base(kOperations, owner, references, key, id, has_extras) {
+           G&& callable)
+      : Base(kOperations, owner, references, key, id) {
     new (&callable_) F(std::forward<G>(callable));
   }
 
