@@ -32,6 +32,9 @@ bench: setup-bench  ## build the release and measure it against its peers
 	cmake --preset release -DKEYWAY_BUILD_BENCHMARKS=ON
 	cmake --build --preset release -j $(JOBS) --target benchmarks/all
 	python3 benchmarks/run.py --bin-dir build/release/benchmarks
+	build/release/benchmarks/fairness_bench
+	cmake --build --preset release -j $(JOBS) --target keyway
+	benchmarks/batch.py
 
 fmt: setup-check  ## format all C++ files
 	$(cxx_files) -exec clang-format-19 -i {} +

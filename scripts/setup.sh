@@ -29,6 +29,7 @@ bench_packages="$build_packages"'
   libboost1.81-dev    boost/url.hpp
   libtbb-dev          tbb/tbb.h
   golang-go           go
+  parallel            parallel
   python3             python3
 '
 

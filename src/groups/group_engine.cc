@@ -15,7 +15,7 @@ namespace {
 
 // How long a lane may keep a worker before others have their turn.
 constexpr int kTurnTasks = 16;
-constexpr auto kTurnTime = std::chrono::microseconds(100);
+constexpr auto kTurnTime = std::chrono::microseconds(20);
 
 LaneOutcome outcome_of(TaskStatus status) {
   switch (status) {
