@@ -2,9 +2,7 @@
 #pragma once
 
 #include <coroutine>
-#include <memory>
 #include <optional>
-#include <type_traits>
 #include <utility>
 
 #include "keyway/error.h"
@@ -24,7 +22,8 @@ Error shutdown_error(const TaskCore& task);
 }  // namespace detail
 
 template <class T>
-class [[nodiscard]] SubmitAwaiter final : private detail::RoomWaiter, private detail::Wakeup {
+class [[nodiscard]] SubmitAwaiter final : private detail::RoomWaiter,
+                                          private detail::WaitingCoroutine {
  public:
   SubmitAwaiter(GroupEngine& engine, std::size_t hash, TaskHandle<T> handle)
       : engine_(engine), hash_(hash), handle_(std::move(handle)) {}
@@ -37,18 +36,10 @@ class [[nodiscard]] SubmitAwaiter final : private detail::RoomWaiter, private de
   bool await_suspend(std::coroutine_handle<Promise> coroutine) {
     detail::TaskCore& task = handle_.core();
     task.set_awaits_room(true);
-    coroutine_ = coroutine;
-    if constexpr (std::is_base_of_v<detail::TaskPromiseBase, Promise>) {
-      context_ = &coroutine.promise().context();
-      auto* waiter = static_cast<detail::TaskCore*>(context_->running_task);
-      if (waiter != nullptr && waiter->holds_permits()) {
-        wait_ = waiter->owner().begin_wait(*waiter, task, /*bounded=*/false);
-        if (wait_ == nullptr) {
-          error_ = detail::wait_cycle_error(task);
-          detail::give_up_submit(engine_, task);
-          return false;
-        }
-      }
+    if (!begin_wait(coroutine, task)) {
+      error_ = detail::wait_cycle_error(task);
+      detail::give_up_submit(engine_, task);
+      return false;
     }
     detail::wait_for_room(engine_, task, *this);  // may resume, and end, this awaiter
     return true;
@@ -62,28 +53,13 @@ class [[nodiscard]] SubmitAwaiter final : private detail::RoomWaiter, private de
  private:
   void room_came(bool came) noexcept override {
     if (!came) error_ = detail::shutdown_error(handle_.core());
-    if (wait_ != nullptr) {
-      wait_->end(*this);
-    } else {
-      wake();
-    }
-  }
-  void wake() noexcept override {
-    if (context_ != nullptr) {
-      resumption_.post(coroutine_, *context_);
-    } else {
-      coroutine_.resume();
-    }
+    end_wait();
   }
 
   GroupEngine& engine_;
   const std::size_t hash_;
   TaskHandle<T> handle_;
-  std::coroutine_handle<> coroutine_;
-  const detail::TaskContext* context_ = nullptr;
-  std::unique_ptr<detail::TaskWait> wait_;
   std::optional<Error> error_;
-  detail::Resumption resumption_;
 };
 
 }  // namespace keyway

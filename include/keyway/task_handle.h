@@ -48,6 +48,46 @@ struct CoreRelease {
 };
 using CoreReference = std::unique_ptr<TaskCore, CoreRelease>;
 
+// A coroutine that is suspended until a task is done, or has got into its queue. If it is a task itself, it
+// gives back meanwhile what is in the way.
+class WaitingCoroutine : private Wakeup {
+ protected:
+  ~WaitingCoroutine() = default;
+
+  // False if the wait could never end.
+  template <class Promise>
+  bool begin_wait(std::coroutine_handle<Promise> coroutine, TaskCore& target) {
+    coroutine_ = coroutine;
+    if constexpr (std::is_base_of_v<TaskPromiseBase, Promise>) {
+      context_ = &coroutine.promise().context();
+      auto* waiter = static_cast<TaskCore*>(context_->running_task);
+      if (waiter != nullptr && waiter->holds_permits()) {
+        wait_ = waiter->owner().begin_wait(*waiter, target, /*bounded=*/false);
+        return wait_ != nullptr;
+      }
+    }
+    return true;
+  }
+  bool gave_permits_back() const { return wait_ != nullptr; }
+  // Within a keyway::Task the coroutine goes on on its scheduler; within any other coroutine, here and
+  // now. Either way this object may be gone afterwards.
+  void end_wait() noexcept { wait_ != nullptr ? wait_->end(*this) : wake(); }
+
+ private:
+  void wake() noexcept override {
+    if (context_ != nullptr) {
+      resumption_.post(coroutine_, *context_);
+    } else {
+      coroutine_.resume();
+    }
+  }
+
+  std::coroutine_handle<> coroutine_;
+  const TaskContext* context_ = nullptr;
+  std::unique_ptr<TaskWait> wait_;
+  Resumption resumption_;
+};
+
 }  // namespace detail
 
 template <class T>
@@ -164,29 +204,20 @@ class [[nodiscard]] TaskHandle {
 };
 
 template <class T>
-class TaskHandle<T>::Awaiter final : private detail::Continuation, private detail::Wakeup {
+class TaskHandle<T>::Awaiter final : private detail::Continuation,
+                                     private detail::WaitingCoroutine {
  public:
   explicit Awaiter(TaskHandle& handle) : handle_(handle) {}
 
   bool await_ready() const { return handle_.is_done(); }
 
-  // Within a keyway::Task the coroutine goes on on its scheduler; within any other coroutine, on
-  // the thread that ended the task.
   template <class Promise>
   bool await_suspend(std::coroutine_handle<Promise> coroutine) {
-    coroutine_ = coroutine;
-    if constexpr (std::is_base_of_v<detail::TaskPromiseBase, Promise>) {
-      context_ = &coroutine.promise().context();
-      auto* waiter = static_cast<detail::TaskCore*>(context_->running_task);
-      if (waiter != nullptr && waiter->holds_permits()) {
-        wait_ = waiter->owner().begin_wait(*waiter, handle_.core(), /*bounded=*/false);
-        never_ends_ = wait_ == nullptr;
-        if (never_ends_) return false;
-      }
-    }
+    never_ends_ = !begin_wait(coroutine, handle_.core());
+    if (never_ends_) return false;
     if (handle_.core().set_continuation(*this)) return true;
-    if (wait_ == nullptr) return false;
-    wait_->end(*this);  // may resume, and end, this awaiter
+    if (!gave_permits_back()) return false;
+    end_wait();  // may resume, and end, this awaiter
     return true;
   }
 
@@ -198,27 +229,10 @@ class TaskHandle<T>::Awaiter final : private detail::Continuation, private detai
   }
 
  private:
-  void task_done() noexcept override {
-    if (wait_ != nullptr) {
-      wait_->end(*this);
-    } else {
-      wake();
-    }
-  }
-  void wake() noexcept override {
-    if (context_ != nullptr) {
-      resumption_.post(coroutine_, *context_);
-    } else {
-      coroutine_.resume();
-    }
-  }
+  void task_done() noexcept override { end_wait(); }
 
   TaskHandle& handle_;
-  std::coroutine_handle<> coroutine_;
-  const detail::TaskContext* context_ = nullptr;
-  std::unique_ptr<detail::TaskWait> wait_;
   bool never_ends_ = false;
-  detail::Resumption resumption_;
 };
 
 template <class T>
