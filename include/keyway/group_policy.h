@@ -96,7 +96,7 @@ struct GroupPolicy {
 
   // The limits of a group, all set that have a value if nobody says.
   GroupLimits resolve(std::string_view key) const;
-  // Of these, what no resolver has to be asked for: weight, guaranteed, rate, adaptive.
+  // Of these, what no resolver has to be asked for: all but max_concurrency and queue_threshold.
   GroupLimits resolve_shares(std::string_view key) const;
 };
 

@@ -42,9 +42,9 @@ Result<void> GroupEngine::set_limits(std::string_view key, const GroupLimits& li
                                                   " cannot change while the executor runs; give "
                                                   "them in its policy"};
   }
-  if (limits.max_concurrency && policy_.resolve_shares(key).adaptive) {
+  if ((limits.max_concurrency || limits.max_in_flight) && policy_.resolve_shares(key).adaptive) {
     return Error{ErrorCode::kInvalidArgument,
-                 "max_concurrency" + of + " is adaptive; give floor and ceiling in the policy"};
+                 "the limit" + of + " is adaptive; give floor and ceiling in the policy"};
   }
   {
     MutexLock lock(control_mutex_);

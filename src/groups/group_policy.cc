@@ -94,6 +94,8 @@ GroupLimits GroupPolicy::resolve_shares(std::string_view key) const {
   if (const auto found = groups.find(key); found != groups.end()) limits = found->second;
   if (!limits.weight) limits.weight = default_group.weight.value_or(1);
   if (!limits.guaranteed) limits.guaranteed = 0;
+  if (!limits.max_in_flight)
+    limits.max_in_flight = default_group.max_in_flight.value_or(kUnlimited);
   if (!limits.rate) limits.rate = default_group.rate;
   if (!limits.adaptive && !limits.max_concurrency) limits.adaptive = default_group.adaptive;
   return limits;
@@ -113,7 +115,6 @@ GroupLimits GroupPolicy::resolve(std::string_view key) const {
     if (!limit) limit = fallback.value_or(built_in);
   };
   fill(limits.max_concurrency, default_group.max_concurrency, 1);
-  fill(limits.max_in_flight, default_group.max_in_flight, kUnlimited);
   fill(limits.queue_threshold, default_group.queue_threshold, kUnlimited);
   return limits;
 }

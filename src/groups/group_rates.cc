@@ -1,4 +1,5 @@
 // Groups with a rate, and groups whose limit is found by measuring.
+#include <algorithm>
 #include <utility>
 
 #include "groups/group_engine.h"
@@ -73,7 +74,8 @@ void GroupEngine::adapt(Lane& lane, Duration took, TimePoint now) {
   const auto running = static_cast<int>(lane.counts().running);
   {
     MutexLock lock(state.mutex);
-    const auto limit = static_cast<std::uint32_t>(state.adaptive->on_completed(took, running, now));
+    const auto found = static_cast<std::uint32_t>(state.adaptive->on_completed(took, running, now));
+    const std::uint32_t limit = std::min(found, state.most_in_flight);
     state.adaptive_until = now + kLearntIsKept;
     LaneLimits limits = lane.limits();
     if (limits.running == limit) return;

@@ -132,10 +132,18 @@ class Schedule final : public TaskLifecycleListener {
                                 .burst = static_cast<int>(1 + below(3))};
         rates_[i] = *limits.rate;
       }
+      if (rated && one_in(4)) {
+        limits.max_concurrency.reset();
+        limits.adaptive = AdaptiveLimits{.floor = 1, .ceiling = 3};
+        adapts_[i] = true;
+        least_limits_[i] = std::min(1, in_flight_limits_[i]);
+        limits_[i] = policy_limits_[i] = std::min(3, in_flight_limits_[i]);
+      }
       policy.groups[kGroups[i]] = limits;
     }
     if (one_in(3)) policy.global_queue_threshold = static_cast<int>(below(5));
     policy.rejection = static_cast<RejectionPolicy>(below(3));
+    policy.observe = one_in(4);
     policy.listener = std::shared_ptr<TaskLifecycleListener>(this, [](auto*) {});
     executor_ = std::make_unique<GroupExecutor>(std::move(policy), scheduler_);
   }
@@ -143,7 +151,10 @@ class Schedule final : public TaskLifecycleListener {
   void do_something() {
     const std::string group = kGroups[below(kGroups.size())];
     const std::size_t index = static_cast<std::size_t>(group[0] - 'a');
-    switch (below(18)) {
+    switch (below(19)) {
+      case 18:
+        explain_something(group);
+        break;
       case 17:
         for (std::uint64_t i = below(3); i > 0; --i) submit_conflated(index);
         break;
@@ -180,6 +191,7 @@ class Schedule final : public TaskLifecycleListener {
         sim_.advance(microseconds(below(300)));
         break;
       case 11: {
+        if (adapts_[index]) break;
         const int limit = static_cast<int>(1 + below(4));
         say("limit", group, std::to_string(limit));
         expect(executor_->set_limit(group, limit).ok(), "a limit could not be set");
@@ -379,6 +391,21 @@ class Schedule final : public TaskLifecycleListener {
   }
   static bool is_conflated(std::string_view id) { return id.starts_with('c'); }
 
+  void explain_something(const std::string& group) {
+    const Explanation why = executor_->explain(group);
+    const GroupStats stats = executor_->group_stats(group);
+    expect(why.running == stats.running && why.waiting == stats.waiting, "explain() miscounts");
+    expect(why.waiting > 0 || why.held_back_by == HeldBackBy::kNothing,
+           "nobody waits, and is held back: " + why.text());
+    if (handles_.empty()) return;
+    const TaskHandle<int>& handle = handles_[below(handles_.size())];
+    const Explanation of_task = executor_->explain(handle);
+    expect(of_task.task_state.empty() == false, "a task is in no state");
+    expect(handle.is_done() == (of_task.task_state != "waits" && of_task.task_state != "runs"),
+           "a task is done or not: " + of_task.text());
+    (void)executor_->hot_groups(2);
+  }
+
   // Counts who runs, as the tasks themselves see it. A task that its caller runs does not count.
   class Running {
    public:
@@ -548,6 +575,7 @@ class Schedule final : public TaskLifecycleListener {
   std::array<int, 4> in_flight_limits_{};
   std::array<std::optional<RateLimit>, 4> rates_{};
   std::array<std::vector<TimePoint>, 4> starts_{};
+  std::array<bool, 4> adapts_{};
   std::array<bool, 4> paused_{};
   bool all_paused_ = false;
   std::array<int, 4> running_{};

@@ -222,6 +222,15 @@ TEST_F(GroupShares, AnAdaptiveLimitFindsWhatIsServedWithoutWaiting) {
   EXPECT_EQ(executor_->stats().succeeded, 20'000U);
 }
 
+TEST_F(GroupShares, AnAdaptiveLimitStaysBelowMaxInFlight) {
+  make({.default_group = {.max_in_flight = 3,
+                          .adaptive = AdaptiveLimits{.floor = 2, .ceiling = 64}}});
+  submit("db", 2'000);
+  std::uint64_t most = 0;
+  while (sim_.run_one()) most = std::max(most, running("db"));
+  EXPECT_EQ(most, 3U);
+}
+
 TEST_F(GroupShares, WhatIsGivenInThePolicyDoesNotChangeWhileItRuns) {
   make({.groups = {{"db", {.adaptive = AdaptiveLimits{}}}}});
   EXPECT_FALSE(executor_->set_limit("db", 5).ok());

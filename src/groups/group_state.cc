@@ -11,6 +11,7 @@ GroupState::GroupState(GroupEngine& engine, Lane& lane, const GroupLimits& limit
     : weight(static_cast<std::uint32_t>(limits.weight.value_or(1))),
       guaranteed(static_cast<std::uint32_t>(limits.guaranteed.value_or(0))),
       adapts(limits.adaptive.has_value()),
+      most_in_flight(static_cast<std::uint32_t>(limits.max_in_flight.value_or(kUnlimited))),
       token_timer(engine, lane),
       scheduler_(scheduler),
       burst_(limits.rate ? limits.rate->burst : 0) {

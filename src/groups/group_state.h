@@ -39,6 +39,7 @@ class GroupState final : public LaneExtension {
   const std::uint32_t weight;
   const std::uint32_t guaranteed;
   const bool adapts;
+  const std::uint32_t most_in_flight;  // whatever is found by measuring
 
   // The gate's, under its lock.
   std::uint32_t permits = 0;       // of the global limit
