@@ -66,6 +66,7 @@ class RoomLine {
   std::vector<Lane*> lanes() KEYWAY_EXCLUDES(mutex) {
     MutexLock lock(mutex);
     std::vector<Lane*> found;
+    found.reserve(lines_.size());
     for (const auto& [lane, line] : lines_) found.push_back(lane);
     return found;
   }

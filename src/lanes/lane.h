@@ -370,8 +370,8 @@ void Lane::each_in_order(Visit visit) const {
   auto no_returner = taken_in_.begin();
   for (std::uint64_t i = rare_ == nullptr ? 0 : rare_->returners; i > 0; --i) ++no_returner;
   if (!each(taken_in_.begin(), no_returner)) return;
-  static const Levels kNoLevels;
-  const Levels& levels = ranks_ == nullptr ? kNoLevels : ranks_->levels;
+  static const Levels no_levels;
+  const Levels& levels = ranks_ == nullptr ? no_levels : ranks_->levels;
   auto level = levels.begin();
   for (; level != levels.end() && level->first > 0; ++level) {
     if (!each(level->second.begin(), level->second.end())) return;

@@ -250,7 +250,7 @@ void FreeBuckets::operator()(Lane** buckets) const noexcept {
   if (count < kPageOfBuckets) {
     delete[] buckets;
   } else {
-    munmap(buckets, count * sizeof(Lane*));
+    munmap(static_cast<void*>(buckets), count * sizeof(Lane*));
   }
 }
 

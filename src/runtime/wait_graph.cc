@@ -51,7 +51,7 @@ bool WaitGraph::free_what_is_stuck() {
   std::vector<std::pair<Scheduler*, Runnable*>> to_post;
   {
     MutexLock lock(mutex_);
-    for (Edge& edge : edges_) {
+    for (const Edge& edge : edges_) {
       Search search;
       if (!edge.holds_permit || edge.bounded || may_end(*edge.target, search)) continue;
       detail::TaskOwner& owner = edge.waiter->owner();
