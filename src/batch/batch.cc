@@ -281,30 +281,4 @@ Result<void> plan_batch(const Options& options,
   }
 }
 
-int exit_code(const Summary& summary) {
-  if (summary.failure && summary.ending != Ending::kOutputClosed)
-    return exit_code(*summary.failure);
-  switch (summary.ending) {
-    case Ending::kFinished:
-      return summary.failed == 0 ? 0 : 1;
-    case Ending::kHalted:
-      return 4;
-    case Ending::kInterrupted:
-      return 130;
-    case Ending::kTerminated:
-      return 143;
-    case Ending::kStoreFailed:
-    case Ending::kInputFailed:
-    case Ending::kOutputClosed:
-      return 3;
-  }
-  return 3;
-}
-
-int exit_code(const Error& error) {
-  if (error.code == ErrorCode::kIo) return 3;
-  if (error.code == ErrorCode::kConflict) return 5;
-  return 2;
-}
-
 }  // namespace keyway::batch

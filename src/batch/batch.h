@@ -1,7 +1,6 @@
 // `keyway batch`, without its flags: from Options to a Summary.
 //
 //   Result<Summary> summary = run_batch(options, {.progress = draw, .notice = say});
-//   return summary ? exit_code(*summary) : exit_code(summary.error());
 //
 // It reads and checks the jobs, takes the state folder, runs what is not done yet on an event loop
 // of the calling thread, and answers signals meanwhile: SIGINT, SIGTERM and SIGHUP stop the run
@@ -54,9 +53,5 @@ struct PlannedJob {
   bool is_done = false;
 };
 Result<void> plan_batch(const Options& options, const std::function<void(const PlannedJob&)>& show);
-
-// As the contract of the command has them.
-int exit_code(const Summary& summary);
-int exit_code(const Error& error);
 
 }  // namespace keyway::batch

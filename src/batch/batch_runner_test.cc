@@ -2,6 +2,7 @@
 
 #include "batch/halt.h"
 #include "batch/runner_fixture.h"
+#include "support/batch_exit_code.h"
 
 namespace keyway::batch {
 namespace {

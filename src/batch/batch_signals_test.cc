@@ -5,6 +5,7 @@
 
 #include "batch/batch.h"
 #include "batch/runner_fixture.h"
+#include "support/batch_exit_code.h"
 
 namespace keyway::batch {
 namespace {

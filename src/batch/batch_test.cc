@@ -15,6 +15,7 @@
 #include <gtest/gtest.h>
 
 #include "base/file_descriptor.h"
+#include "support/batch_exit_code.h"
 #include "support/jobs.h"
 #include "support/memory.h"
 #include "support/temporary_folder.h"

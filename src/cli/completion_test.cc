@@ -74,20 +74,23 @@ TEST_F(BashCompletion, OffersCommandsAsArguments) {
   EXPECT_EQ(complete("completion ''"), "bash zsh fish");
 }
 
-TEST(Completion, TheScriptsAreValidInTheirShells) {
+class CompletionOf : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(CompletionOf, IsValidInItsShell) {
+  const std::string shell = GetParam();
+  if (!is_installed(shell)) GTEST_SKIP() << "SKIPPED: " << shell << " is not installed";
   const TemporaryFolder folder;
   const Program program = keyway_program();
   folder.write("bash", bash_completion(program));
   folder.write("zsh", zsh_completion(program));
   folder.write("fish", fish_completion(program));
-  for (const std::string shell : {"bash", "zsh", "fish"}) {
-    if (!is_installed(shell)) continue;
-    EXPECT_EQ(output_of(shell + " -n " + folder.file(shell)), "status 0\n") << shell;
-  }
+  EXPECT_EQ(output_of(shell + " -n " + folder.file(shell)), "status 0\n");
 }
+INSTANTIATE_TEST_SUITE_P(Shells, CompletionOf, ::testing::Values("bash", "zsh", "fish"),
+                         [](const auto& test) { return std::string(test.param); });
 
 TEST(Completion, FishOffersFlagsAndValues) {
-  if (!is_installed("fish")) GTEST_SKIP() << "fish is not installed";
+  if (!is_installed("fish")) GTEST_SKIP() << "SKIPPED: fish is not installed";
   const TemporaryFolder folder;
   folder.write("keyway.fish", fish_completion(keyway_program()));
   const auto complete = [&](const std::string& line) {

@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "batch/batch.h"
+#include "support/batch_exit_code.h"
 
 namespace keyway::cli {
 namespace {
@@ -39,7 +39,7 @@ TEST(ExitCode, OfARunThatFailedFollowsWhatFailed) {
   EXPECT_EQ(cli::exit_code(summary), ExitCode::kResumable);
 }
 
-TEST(ExitCode, TheEngineAgrees) {
+TEST(ExitCode, IsWhatTheTestsOfTheEngineExpect) {
   using batch::Ending;
   for (const Ending ending :
        {Ending::kFinished, Ending::kHalted, Ending::kInterrupted, Ending::kTerminated,

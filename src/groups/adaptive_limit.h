@@ -16,7 +16,7 @@
 //     for one window. If half as many are served faster, there was a queue; if not, the time is
 //     what the work takes, also if that has changed. (Methods that compare with a long-term
 //     average instead, such as gradient limits, take a queue that stays long enough for normal.)
-//     This costs about 4 % of throughput.
+//     By calculation this costs about 4 % of throughput.
 //   - Noise. The limit is moved by medians of whole windows (2 * limit completions, 10 to 200),
 //     not by single tasks, and by a difference only as far as it exceeds what the spread within
 //     the windows explains.

@@ -2,13 +2,10 @@
 
 #include <array>
 #include <atomic>
-#include <condition_variable>
-#include <deque>
 #include <functional>
 #include <future>
 #include <latch>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -430,79 +427,6 @@ TEST(GroupExecutor, APostedTaskRunsWithoutAHandle) {
   EXPECT_TRUE(executor.shutdown(1h));
   EXPECT_EQ(ran, 2);
   EXPECT_EQ(executor.stats().failed, 1U);
-}
-
-// ---- other people's threads
-
-class SmallPool {
- public:
-  explicit SmallPool(int threads) {
-    for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { run(); });
-  }
-  ~SmallPool() {
-    const std::lock_guard lock(mutex_);
-    ending_ = true;
-    changed_.notify_all();
-  }
-  void execute(std::function<void()> work) {
-    const std::lock_guard lock(mutex_);
-    work_.push_back(std::move(work));
-    changed_.notify_one();
-  }
-
- private:
-  void run() {
-    std::unique_lock lock(mutex_);
-    while (true) {
-      changed_.wait(lock, [&] { return ending_ || !work_.empty(); });
-      if (work_.empty()) return;
-      const std::function<void()> work = std::exchange(work_.front(), nullptr);
-      work_.pop_front();
-      lock.unlock();
-      work();
-      lock.lock();
-    }
-  }
-
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::deque<std::function<void()>> work_;
-  bool ending_ = false;
-  std::vector<std::jthread> threads_;
-};
-
-TEST(GroupExecutor, RunsOnAnExecutorOfTheCallers) {
-  SmallPool pool(2);
-  GroupExecutor executor({.default_group = {.max_concurrency = 2}}, pool);
-  std::latch both(2);
-  auto meet = [&] { both.arrive_and_wait(); };
-  auto first = executor.submit("a", "1", meet);
-  auto second = executor.submit("a", "2", meet);
-  EXPECT_TRUE(first.join().ok());
-  EXPECT_TRUE(second.join().ok());
-  auto coroutine = executor.submit("a", "3", []() -> Task<void> { co_await sleep_for(1us); });
-  EXPECT_TRUE(coroutine.join().ok());
-  auto outer =
-      executor.submit("b", "1", [&] { return executor.submit("b", "2", answer).join().value(); });
-  EXPECT_EQ(outer.join().value(), 42);
-  EXPECT_EQ(executor.thread_stats().threads, 0U);
-  for (int i = 0; i < 100; ++i) EXPECT_TRUE(executor.post("c", answer).ok());
-}
-
-TEST(GroupExecutor, SharesAThreadPoolWithAnother) {
-  ThreadPool pool;
-  GroupExecutor one({}, pool);
-  {
-    GroupExecutor other({}, pool);
-    for (int i = 0; i < 100; ++i) {
-      EXPECT_EQ(one.submit("a", "1", answer).join().value(), 42);
-      EXPECT_EQ(other.submit("a", "1", answer).join().value(), 42);
-    }
-    EXPECT_EQ(other.stats().succeeded, 100U);
-  }
-  EXPECT_EQ(one.submit("a", "1", answer).join().value(), 42);
-  EXPECT_EQ(one.thread_stats().threads, 0U);
-  EXPECT_GT(GroupExecutor({}).thread_stats().threads, 0U);
 }
 
 }  // namespace

@@ -15,6 +15,7 @@
 
 #include <gtest/gtest.h>
 
+#include "groups/lossy_scheduler.h"
 #include "keyway/group_executor.h"
 #include "keyway/testing/sim_scheduler.h"
 
@@ -22,45 +23,6 @@ namespace keyway {
 namespace {
 
 using std::chrono::microseconds;
-
-// Passes everything on, but loses a wake-up now and then if asked to: the bug that must be found.
-class LossyScheduler final : public Scheduler {
- public:
-  LossyScheduler(testing::SimScheduler& sim, bool loses) : sim_(sim), loses_(loses) {}
-
-  void post(Runnable& runnable) override {
-    if (loses_ && sim_.random_below(20) == 0) {
-      lost_.push_back(&runnable);
-    } else {
-      sim_.post(runnable);
-    }
-  }
-  void find_lost() {
-    loses_ = false;
-    for (Runnable* runnable : lost_) sim_.post(*runnable);
-    lost_.clear();
-  }
-  std::size_t lost() const { return lost_.size(); }
-
-  TimePoint now() const override { return sim_.now(); }
-  void add_timer(Timer& timer, TimePoint deadline) override { sim_.add_timer(timer, deadline); }
-  bool cancel_timer(Timer& timer) override { return sim_.cancel_timer(timer); }
-  void wait_for_turns_in_progress() override {}
-  bool has_no_threads() const override { return true; }
-  // Memory may be asked back at any moment.
-  bool run_one() override {
-    if (listener_ != nullptr && sim_.random_below(16) == 0) listener_->scheduler_is_idle();
-    return sim_.run_one();
-  }
-  void add_idle_listener(IdleListener& listener) override { listener_ = &listener; }
-  void remove_idle_listener(IdleListener&) override { listener_ = nullptr; }
-
- private:
-  IdleListener* listener_ = nullptr;
-  testing::SimScheduler& sim_;
-  bool loses_;
-  std::vector<Runnable*> lost_;
-};
 
 // What is known of one task from the outside.
 struct Known {
