@@ -36,8 +36,8 @@ class [[nodiscard]] SubmitAwaiter final : private detail::RoomWaiter,
   bool await_suspend(std::coroutine_handle<Promise> coroutine) {
     detail::TaskCore& task = handle_.core();
     task.set_awaits_room(true);
-    if (!begin_wait(coroutine, task)) {
-      error_ = detail::wait_cycle_error(task);
+    if (Result<void> begun = begin_wait(coroutine, task); !begun) {
+      error_ = begun.error();
       detail::give_up_submit(engine_, task);
       return false;
     }

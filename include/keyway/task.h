@@ -34,6 +34,7 @@
 #include <vector>
 
 #include "keyway/detail/check.h"
+#include "keyway/detail/operation.h"
 #include "keyway/error.h"
 #include "keyway/scheduler.h"
 
@@ -50,8 +51,19 @@ struct TaskAccess;
 struct TaskContext {
   Scheduler* scheduler = nullptr;
   std::stop_token stop;
-  void* running_task = nullptr;  // whose permit it runs under, if any
+  TaskOperation operation;
 };
+
+// One of several that run side by side in another one's place.
+inline TaskContext branch_of(const TaskContext& context) {
+  const Operation& whole = context.operation;
+  return {context.scheduler, context.stop, TaskOperation(&whole, whole.task(), context.scheduler)};
+}
+
+// Runs it until it is suspended.
+void resume_as(const Operation& operation, std::coroutine_handle<> coroutine);
+// The calling coroutine resumes another one next, of which it was a part.
+void continue_as(const Operation& operation) noexcept;
 
 // Told when a coroutine that nobody awaits by co_await has ended; says what to resume.
 class Completion {
@@ -206,7 +218,7 @@ struct TaskAccess {
     auto& promise = task.coroutine_.promise();
     promise.context_ = &context;
     promise.completion_ = &completion;
-    task.coroutine_.resume();
+    resume_as(context.operation, task.coroutine_);
   }
   // REQUIRES: completion.done() was called.
   template <class T>
@@ -263,19 +275,22 @@ class WhenAllLatch final : public Completion {
   explicit WhenAllLatch(std::size_t tasks) : left_(tasks + 1) {}
 
   // True if some are still at work: the caller suspends.
-  bool wait(std::coroutine_handle<> waiting) noexcept {
+  bool wait(std::coroutine_handle<> waiting, const Operation& operation) noexcept {
     waiting_ = waiting;
+    operation_ = &operation;
     // acq_rel: what each task wrote is seen by whoever comes last.
     return left_.fetch_sub(1, std::memory_order_acq_rel) != 1;
   }
   std::coroutine_handle<> done() noexcept override {
-    if (left_.fetch_sub(1, std::memory_order_acq_rel) == 1) return waiting_;
-    return std::noop_coroutine();
+    if (left_.fetch_sub(1, std::memory_order_acq_rel) != 1) return std::noop_coroutine();
+    continue_as(*operation_);
+    return waiting_;
   }
 
  private:
   std::atomic<std::size_t> left_;
   std::coroutine_handle<> waiting_;
+  const Operation* operation_ = nullptr;
 };
 
 template <class Start>
@@ -283,8 +298,9 @@ struct WhenAllAwaiter {
   bool await_ready() const noexcept { return false; }
   template <class Promise>
   bool await_suspend(std::coroutine_handle<Promise> waiting) {
-    start(waiting.promise().context(), latch);
-    return latch.wait(waiting);
+    const TaskContext& context = waiting.promise().context();
+    start(context, latch);
+    return latch.wait(waiting, context.operation);
   }
   void await_resume() const noexcept {}
 
@@ -316,8 +332,11 @@ inline detail::StopTokenAwaiter current_stop_token() { return {}; }
 // Runs the tasks side by side; ends when all have ended. A void task gives std::monostate.
 template <class... T>
 Task<std::tuple<detail::NonVoid<T>...>> when_all(Task<T>... tasks) {
+  std::vector<detail::TaskContext> branches;
+  branches.reserve(sizeof...(T));
   auto start = [&](const detail::TaskContext& context, detail::WhenAllLatch& latch) {
-    (detail::TaskAccess::start(tasks, context, latch), ...);
+    (detail::TaskAccess::start(tasks, branches.emplace_back(detail::branch_of(context)), latch),
+     ...);
   };
   co_await detail::WhenAllAwaiter<decltype(start)>{start, detail::WhenAllLatch(sizeof...(T))};
   // Braces: the first task that failed, in order of arguments, is the one that throws.
@@ -326,8 +345,12 @@ Task<std::tuple<detail::NonVoid<T>...>> when_all(Task<T>... tasks) {
 
 template <class T>
 Task<std::vector<detail::NonVoid<T>>> when_all(std::vector<Task<T>> tasks) {
+  std::vector<detail::TaskContext> branches;
+  branches.reserve(tasks.size());
   auto start = [&](const detail::TaskContext& context, detail::WhenAllLatch& latch) {
-    for (Task<T>& task : tasks) detail::TaskAccess::start(task, context, latch);
+    for (Task<T>& task : tasks) {
+      detail::TaskAccess::start(task, branches.emplace_back(detail::branch_of(context)), latch);
+    }
   };
   co_await detail::WhenAllAwaiter<decltype(start)>{start, detail::WhenAllLatch(tasks.size())};
   std::vector<detail::NonVoid<T>> results;
@@ -352,7 +375,9 @@ class BlockingCompletion final : public Completion {
 // Runs a task to its end and blocks the calling thread meanwhile: for main() and for tests.
 template <class T>
 T sync_wait(Scheduler& scheduler, Task<T> task, std::stop_token stop = {}) {
-  const detail::TaskContext context{.scheduler = &scheduler, .stop = std::move(stop)};
+  const detail::TaskContext context{
+      &scheduler, std::move(stop),
+      detail::TaskOperation(&detail::Operation::current(), nullptr, &scheduler)};
   detail::BlockingCompletion completion;
   detail::TaskAccess::start(task, context, completion);
   completion.wait(scheduler);

@@ -23,6 +23,7 @@
 #include <exception>
 #include <future>
 #include <memory>
+#include <optional>
 #include <stop_token>
 #include <string>
 #include <string_view>
@@ -40,7 +41,6 @@ namespace detail {
 TimePoint deadline_after(TaskCore& task, Duration timeout);
 [[noreturn]] void throw_result_taken(const TaskCore& task);
 [[noreturn]] void throw_no_task();
-Error wait_cycle_error(const TaskCore& task);
 std::exception_ptr wait_error(const TaskCore& task, TaskOwner::Waited waited);
 
 struct CoreRelease {
@@ -54,19 +54,20 @@ class WaitingCoroutine : private Wakeup {
  protected:
   ~WaitingCoroutine() = default;
 
-  // False if the wait could never end.
+  // An error (kWaitCycle) if the wait could never end.
   template <class Promise>
-  bool begin_wait(std::coroutine_handle<Promise> coroutine, TaskCore& target) {
+  Result<void> begin_wait(std::coroutine_handle<Promise> coroutine, TaskCore& target) {
     coroutine_ = coroutine;
     if constexpr (std::is_base_of_v<TaskPromiseBase, Promise>) {
       context_ = &coroutine.promise().context();
-      auto* waiter = static_cast<TaskCore*>(context_->running_task);
+      TaskCore* waiter = context_->operation.task();
       if (waiter != nullptr && waiter->holds_permits()) {
-        wait_ = waiter->owner().begin_wait(*waiter, target, /*bounded=*/false);
-        return wait_ != nullptr;
+        auto begun = waiter->owner().begin_wait(*waiter, target, /*bounded=*/false);
+        if (!begun) return begun.error();
+        wait_ = std::move(begun).value();
       }
     }
-    return true;
+    return {};
   }
   bool gave_permits_back() const { return wait_ != nullptr; }
   // Within a keyway::Task the coroutine goes on on its scheduler; within any other coroutine, here and
@@ -147,12 +148,12 @@ class [[nodiscard]] TaskHandle {
   GroupResult<T> wait(const TimePoint* deadline, const std::stop_token& stop, OnStop on_stop) {
     using Waited = detail::TaskOwner::Waited;
     detail::TaskCore& task = core();
-    const Waited waited = task.done() ? Waited::kDone : task.owner().wait(task, deadline, stop);
-    if (waited == Waited::kDone) return take();
-    std::exception_ptr error = detail::wait_error(task, waited);
-    if (waited == Waited::kCycle || (waited == Waited::kStopped && on_stop == OnStop::kThrow)) {
-      std::rethrow_exception(error);
-    }
+    if (task.done()) return take();
+    const Result<Waited> waited = task.owner().wait(task, deadline, stop);
+    if (!waited) throw Exception(waited.error());
+    if (*waited == Waited::kDone) return take();
+    std::exception_ptr error = detail::wait_error(task, *waited);
+    if (*waited == Waited::kStopped && on_stop == OnStop::kThrow) std::rethrow_exception(error);
     return result(TaskStatus::kCancelled, std::move(error));
   }
 
@@ -167,13 +168,17 @@ class [[nodiscard]] TaskHandle {
   GroupResult<T> wait_quietly(const std::stop_token& stop) {
     using Waited = detail::TaskOwner::Waited;
     detail::TaskCore& task = core();
-    const Waited waited = task.done() ? Waited::kDone : task.owner().wait(task, nullptr, stop);
-    if (waited == Waited::kDone) {
-      GroupResult<T> taken = take_quietly();
-      if (taken.status == TaskStatus::kRejected) taken.error = nullptr;
-      return taken;
+    const Result<Waited> waited =
+        task.done() ? Waited::kDone : task.owner().wait(task, nullptr, stop);
+    if (!waited) {
+      return result(TaskStatus::kCancelled, std::make_exception_ptr(Exception(waited.error())));
     }
-    return result(TaskStatus::kCancelled, detail::wait_error(task, waited));
+    if (*waited != Waited::kDone) {
+      return result(TaskStatus::kCancelled, detail::wait_error(task, *waited));
+    }
+    GroupResult<T> taken = take_quietly();
+    if (taken.status == TaskStatus::kRejected) taken.error = nullptr;
+    return taken;
   }
   GroupResult<T> take_quietly() {
     auto& task = static_cast<detail::ValueNode<T>&>(core());
@@ -213,8 +218,10 @@ class TaskHandle<T>::Awaiter final : private detail::Continuation,
 
   template <class Promise>
   bool await_suspend(std::coroutine_handle<Promise> coroutine) {
-    never_ends_ = !begin_wait(coroutine, handle_.core());
-    if (never_ends_) return false;
+    if (Result<void> begun = begin_wait(coroutine, handle_.core()); !begun) {
+      never_ends_ = begun.error();
+      return false;
+    }
     if (handle_.core().set_continuation(*this)) return true;
     if (!gave_permits_back()) return false;
     end_wait();  // may resume, and end, this awaiter
@@ -222,9 +229,7 @@ class TaskHandle<T>::Awaiter final : private detail::Continuation,
   }
 
   GroupResult<T> await_resume() {
-    if (never_ends_) {
-      std::rethrow_exception(detail::wait_error(handle_.core(), detail::TaskOwner::Waited::kCycle));
-    }
+    if (never_ends_) throw Exception(*never_ends_);
     return handle_.take();
   }
 
@@ -232,7 +237,7 @@ class TaskHandle<T>::Awaiter final : private detail::Continuation,
   void task_done() noexcept override { end_wait(); }
 
   TaskHandle& handle_;
-  bool never_ends_ = false;
+  std::optional<Error> never_ends_;
 };
 
 template <class T>

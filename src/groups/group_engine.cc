@@ -170,7 +170,9 @@ bool GroupEngine::run_task(TaskCore& task, std::uint64_t number, TimePoint now,
   tell_listener([&](auto& listener) { listener.on_started(task.group_key(), task.task_id()); });
   bool ended = false;
   {
-    const detail::CurrentTaskScope scope(&task);
+    const detail::Operation* caller =
+        task.holds_permits() ? nullptr : &detail::Operation::current();
+    const detail::CurrentTaskScope scope(&task, caller);
     ended = task.operations().run(task, status);
   }
   if (ended && findable) findable_.remove(task);

@@ -101,9 +101,11 @@ class GroupEngine final : public LaneOwner, public detail::TaskOwner, public Idl
   void scheduler_is_idle() noexcept override { table_.forget_idle(); }
   bool cancel(detail::TaskCore& task) override;
   void expire(detail::TaskCore& task) noexcept override;
-  Waited wait(detail::TaskCore& task, const TimePoint* deadline, std::stop_token stop) override;
-  std::unique_ptr<detail::TaskWait> begin_wait(detail::TaskCore& waiter, detail::TaskCore& target,
-                                               bool bounded) override;
+  Result<Waited> wait(detail::TaskCore& task, const TimePoint* deadline,
+                      std::stop_token stop) override;
+  Result<std::unique_ptr<detail::TaskWait>> begin_wait(detail::TaskCore& waiter,
+                                                       detail::TaskCore& target,
+                                                       bool bounded) override;
   Runnable* give_back_permit(detail::TaskCore& waiter) override;
   Need need(detail::TaskCore& task) override;
   const detail::TaskCore* ends_with(const detail::TaskCore& task) override;

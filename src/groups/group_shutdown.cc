@@ -80,7 +80,7 @@ bool GroupEngine::drain_group(std::string_view key, Duration timeout) {
 bool GroupEngine::runs_a_task_here(std::optional<std::string_view> key) const {
   for (const auto* scope = detail::CurrentTaskScope::innermost(); scope != nullptr;
        scope = scope->outer()) {
-    const auto* task = static_cast<const TaskCore*>(scope->task());
+    const TaskCore* task = scope->task();
     if (task != nullptr && &task->owner() == this && (!key || task->group_key() == *key)) {
       return true;
     }

@@ -2,9 +2,9 @@
 #include <utility>
 
 #include "groups/group_engine.h"
-#include "groups/thread_wakeup.h"
 #include "keyway/submit_awaiter.h"
 #include "keyway/task_handle.h"
+#include "runtime/thread_wakeup.h"
 
 namespace keyway {
 
@@ -166,12 +166,12 @@ Result<void> GroupEngine::enqueue_before(TaskCore& task, std::size_t hash,
   TaskCore* waiter = detail::task_on_this_thread();
   std::unique_ptr<detail::TaskWait> wait;
   if (waiter != nullptr) {
-    wait = waiter->owner().begin_wait(*waiter, task, /*bounded=*/deadline != nullptr);
-    if (wait == nullptr) {
-      const Error error = detail::wait_cycle_error(task);
+    auto begun = waiter->owner().begin_wait(*waiter, task, /*bounded=*/deadline != nullptr);
+    if (!begun) {
       turn_away(task);
-      return error;
+      return begun.error();
     }
+    wait = std::move(begun).value();
   }
   Scheduler& scheduler = waiter != nullptr ? waiter->owner().scheduler() : scheduler_;
   scheduler.begin_blocking();

@@ -8,14 +8,15 @@
 #include "base/spin_lock.h"
 #include "groups/group_engine.h"
 #include "groups/task_waits.h"
-#include "groups/thread_wakeup.h"
 #include "keyway/detail/block_pool.h"
 #include "keyway/task_handle.h"
 #include "runtime/current_task.h"
+#include "runtime/thread_wakeup.h"
 #include "runtime/wait_graph.h"
 
 namespace keyway {
 
+using detail::name_of;
 using detail::TaskCore;
 
 namespace {
@@ -43,20 +44,21 @@ Waited sleep_until_done(TaskCore& task, const TimePoint* deadline, const std::st
 
 // Without threads, the one who waits makes everything happen. The alarm is there so that time does not
 // jump over the deadline.
-Waited simulate_until_done(TaskCore& task, const TimePoint* deadline, const std::stop_token& stop,
-                           Scheduler& scheduler) {
+Result<Waited> simulate_until_done(TaskCore& task, const TimePoint* deadline,
+                                   const std::stop_token& stop, Scheduler& scheduler) {
   struct Alarm final : Timer {
     void fire() override {}
   } alarm;
   if (deadline != nullptr) scheduler.add_timer(alarm, *deadline);
-  Waited waited = Waited::kDone;
-  while (!task.done() && waited == Waited::kDone) {
+  Result<Waited> waited = Waited::kDone;
+  while (!task.done() && waited && *waited == Waited::kDone) {
     if (stop.stop_requested()) {
       waited = Waited::kStopped;
     } else if (deadline != nullptr && scheduler.now() >= *deadline) {
       waited = Waited::kTimedOut;
     } else if (!scheduler.run_one()) {
-      waited = Waited::kCycle;
+      waited = Error{ErrorCode::kWaitCycle, "waiting for " + name_of(task) +
+                                                " would never end: nothing is left that could run"};
     }
   }
   if (deadline != nullptr) scheduler.cancel_timer(alarm);
@@ -68,7 +70,7 @@ Waited simulate_until_done(TaskCore& task, const TimePoint* deadline, const std:
 TaskCore* detail::task_on_this_thread() {
   for (const auto* scope = detail::CurrentTaskScope::innermost(); scope != nullptr;
        scope = scope->outer()) {
-    auto* task = static_cast<TaskCore*>(scope->task());
+    TaskCore* task = scope->task();
     if (task != nullptr && task->holds_permits()) return task;
   }
   return nullptr;
@@ -272,8 +274,8 @@ void TaskWaits::go_on() {
   for (detail::Wakeup* wakeup : woken) wakeup->wake();
 }
 
-std::unique_ptr<detail::TaskWait> GroupEngine::begin_wait(TaskCore& waiter, TaskCore& target,
-                                                          bool bounded) {
+Result<std::unique_ptr<detail::TaskWait>> GroupEngine::begin_wait(TaskCore& waiter,
+                                                                  TaskCore& target, bool bounded) {
   TaskWaits* waits = nullptr;
   TaskWaits::GivenBack given;
   {
@@ -291,14 +293,17 @@ std::unique_ptr<detail::TaskWait> GroupEngine::begin_wait(TaskCore& waiter, Task
   if (given.lane_to_post != nullptr) scheduler_.post(*given.lane_to_post);
   if (given.gate_lane != nullptr) leave_gate(*given.gate_lane);
   if (!room_line_.empty()) let_all_in();
-  WaitGraph::Ticket ticket;
-  if (WaitGraph::instance().begin({&waiter, &target, given.keeps_lane, bounded}, ticket)) {
-    return std::make_unique<GroupWait>(*waits, ticket);
-  }
+  Result<WaitGraph::Ticket> ticket =
+      WaitGraph::instance().begin({.operation = &detail::Operation::current(),
+                                   .waiter = &waiter,
+                                   .task = &target,
+                                   .holds_permit = given.keeps_lane,
+                                   .bounded = bounded});
+  if (ticket) return std::unique_ptr<detail::TaskWait>(new GroupWait(*waits, *ticket));
   ThreadWakeup back;
   waits->end(back);
   back.wait(scheduler_);
-  return nullptr;
+  return ticket.error();
 }
 
 void GroupEngine::come_back(TaskCore& returning) {
@@ -344,23 +349,50 @@ detail::TaskOwner::Need GroupEngine::need(TaskCore& task) {
   });
 }
 
-detail::TaskOwner::Waited GroupEngine::wait(TaskCore& task, const TimePoint* deadline,
-                                            std::stop_token stop) {
+namespace {
+
+// A thread outside of tasks that waits for one. If it holds locks, others may wait for it.
+class ThreadWait {
+ public:
+  Result<void> begin(TaskCore& task, bool bounded) {
+    const detail::Operation& thread = detail::Operation::current();
+    if (thread.locks_held == 0) return {};
+    Result<WaitGraph::Ticket> begun =
+        WaitGraph::instance().begin({.operation = &thread, .task = &task, .bounded = bounded});
+    if (!begun) return begun.error();
+    ticket_ = *begun;
+    return {};
+  }
+  ~ThreadWait() {
+    if (ticket_) WaitGraph::instance().end(*ticket_);
+  }
+
+ private:
+  std::optional<WaitGraph::Ticket> ticket_;
+};
+
+}  // namespace
+
+Result<Waited> GroupEngine::wait(TaskCore& task, const TimePoint* deadline, std::stop_token stop) {
   for (int i = 0; i < kSpinsBeforeSleep; ++i) {
     if (task.done()) return Waited::kDone;
     cpu_relax();
   }
   TaskCore* waiter = detail::task_on_this_thread();
   std::unique_ptr<detail::TaskWait> wait;
+  ThreadWait of_thread;
   if (waiter != nullptr) {
-    wait = waiter->owner().begin_wait(*waiter, task, /*bounded=*/deadline != nullptr);
-    if (wait == nullptr) return Waited::kCycle;
+    auto begun = waiter->owner().begin_wait(*waiter, task, /*bounded=*/deadline != nullptr);
+    if (!begun) return begun.error();
+    wait = std::move(begun).value();
+  } else if (Result<void> begun = of_thread.begin(task, deadline != nullptr); !begun) {
+    return begun.error();
   }
   Scheduler& blocked = waiter != nullptr ? waiter->owner().scheduler() : scheduler_;
   blocked.begin_blocking();
-  const Waited waited = blocked.has_no_threads()
-                            ? simulate_until_done(task, deadline, stop, blocked)
-                            : sleep_until_done(task, deadline, stop, blocked);
+  Result<Waited> waited = blocked.has_no_threads()
+                              ? simulate_until_done(task, deadline, stop, blocked)
+                              : sleep_until_done(task, deadline, stop, blocked);
   if (wait != nullptr) {
     ThreadWakeup back;
     wait->end(back);
@@ -393,18 +425,9 @@ std::exception_ptr wait_error(const TaskCore& task, TaskOwner::Waited waited) {
     case TaskOwner::Waited::kTimedOut:
       return std::make_exception_ptr(
           TimeoutError(name + " was not done in time; it goes on, and can be waited for again"));
-    case TaskOwner::Waited::kStopped:
-      return std::make_exception_ptr(CancelledError("the wait for " + name + " was stopped"));
     default:
-      return std::make_exception_ptr(Exception(wait_cycle_error(task)));
+      return std::make_exception_ptr(CancelledError("the wait for " + name + " was stopped"));
   }
-}
-
-Error wait_cycle_error(const TaskCore& task) {
-  return {ErrorCode::kWaitCycle,
-          "waiting for " + name_of(task) +
-              " would never end: the tasks that it waits for wait for each other; take the result "
-              "after this task, or use other keys"};
 }
 
 }  // namespace detail

@@ -87,6 +87,28 @@ TEST(WaitCycle, HasOneOfItsWaitsRefusedAndTheRestEnd) {
   EXPECT_EQ(cycle_of({&executor, &executor, &executor}, {"a", "b", "c"}), 1);
 }
 
+TEST(WaitCycle, IsNamedInTheError) {
+  SimScheduler sim;
+  GroupExecutor executor({}, sim);
+  TaskHandle<int> a2;
+  TaskHandle<int> b2;
+  auto a1 = executor.submit("a", "1", [&]() -> Task<void> { (void)co_await b2; });
+  auto b1 = executor.submit("b", "1", [&]() -> Task<void> { (void)co_await a2; });
+  a2 = executor.submit("a", "2", answer);
+  b2 = executor.submit("b", "2", answer);
+  EXPECT_TRUE(a1.join().ok());
+  try {
+    b1.join().value();
+    FAIL() << "was not refused";
+  } catch (const Exception& exception) {
+    EXPECT_STREQ(exception.what(),
+                 "waiting for task \"2\" of group \"a\" would never end: "
+                 "task \"1\" of group \"b\" waits for task \"2\" of group \"a\"; "
+                 "task \"1\" of group \"a\" waits for task \"2\" of group \"b\"; "
+                 "take the result after this task, or use other keys");
+  }
+}
+
 TEST(WaitCycle, IsFoundAlsoThroughTwoExecutors) {
   GroupExecutor one({});
   GroupExecutor other({});

@@ -15,10 +15,16 @@ TimePoint saturating_add(TimePoint time, Duration duration) {
 }  // namespace
 
 void Resumption::run(Turn&) {
-  const CurrentTaskScope scope(context_->running_task);
   // The coroutine may end and take this object with it.
-  std::exchange(coroutine_, nullptr).resume();
+  resume_as(context_->operation, std::exchange(coroutine_, nullptr));
 }
+
+void resume_as(const Operation& operation, std::coroutine_handle<> coroutine) {
+  const CurrentTaskScope scope(operation);
+  coroutine.resume();
+}
+
+void continue_as(const Operation& operation) noexcept { CurrentTaskScope::continue_as(operation); }
 
 // The timer, the stop callback and await_suspend() itself may meet. Who moves phase_ from kArmed to
 // kOver resumes the coroutine; who finds kStarting leaves that to suspend(), which has not given the

@@ -16,6 +16,7 @@
 #include "keyway/detail/short_text.h"
 #include "keyway/detail/task_extras.h"
 #include "keyway/detail/waiter.h"
+#include "keyway/error.h"
 #include "keyway/scheduler.h"
 #include "keyway/task_status.h"
 
@@ -58,17 +59,18 @@ class TaskWait {
 // The executor, as its tasks and handles see it.
 class TaskOwner {
  public:
-  enum class Waited { kDone, kTimedOut, kStopped, kCycle };
+  enum class Waited { kDone, kTimedOut, kStopped };
 
   virtual bool cancel(TaskCore& task) = 0;
   // Ends a task whose time to begin is over, if it still waits.
   virtual void expire(TaskCore& task) noexcept = 0;
-  // Blocks the calling thread until `task`, one of this owner's, is done.
-  virtual Waited wait(TaskCore& task, const TimePoint* deadline, std::stop_token stop) = 0;
-  // `waiter`, one of this owner's, is going to wait for `target`. Null if that would never end.
+  // Blocks the calling thread until `task`, one of this owner's, is done. An error (kWaitCycle) if that would
+  // never be.
+  virtual Result<Waited> wait(TaskCore& task, const TimePoint* deadline, std::stop_token stop) = 0;
+  // `waiter`, one of this owner's and the calling one, is going to wait for `target`. Error as above.
   // `bounded`: it ends by itself, by a timeout.
-  virtual std::unique_ptr<TaskWait> begin_wait(TaskCore& waiter, TaskCore& target,
-                                               bool bounded) = 0;
+  virtual Result<std::unique_ptr<TaskWait>> begin_wait(TaskCore& waiter, TaskCore& target,
+                                                       bool bounded) = 0;
   // `waiter`, one of this owner's, which waits, gives its lane's permit back for the rest of the wait. What
   // the caller must post to the scheduler, or null.
   virtual Runnable* give_back_permit(TaskCore& waiter) = 0;

@@ -95,9 +95,11 @@ class CoroutinePart final : public Completion {
   template <class Make>
   bool start(Make&& make, TaskCore& core, std::stop_token stop) {
     core_ = &core;
-    context_ = {&core.owner().scheduler(), std::move(stop), &core};
+    Scheduler* scheduler = &core.owner().scheduler();
+    context_.emplace(scheduler, std::move(stop),
+                     TaskOperation(Operation::current().parent(), &core, scheduler));
     task_.emplace(make());
-    TaskAccess::start(*task_, context_, *this);
+    TaskAccess::start(*task_, *context_, *this);
     // acq_rel: the result is written before done(), and read after it.
     return first_has_come_.exchange(true, std::memory_order_acq_rel);
   }
@@ -113,7 +115,7 @@ class CoroutinePart final : public Completion {
 
  private:
   TaskCore* core_ = nullptr;
-  TaskContext context_;
+  std::optional<TaskContext> context_;
   std::optional<Task<T>> task_;
   std::atomic<bool> first_has_come_{false};
 };
