@@ -211,6 +211,18 @@ inline Task<void> TaskPromise<void>::get_return_object() {
   return Task<void>(std::coroutine_handle<TaskPromise>::from_promise(*this));
 }
 
+// What a callable gives that returns R: that, or the value of its coroutine.
+template <class R>
+struct Unwrapped {
+  using type = R;
+  static constexpr bool kIsCoroutine = false;
+};
+template <class T>
+struct Unwrapped<Task<T>> {
+  using type = T;
+  static constexpr bool kIsCoroutine = true;
+};
+
 // How executors start a task without a coroutine of their own.
 struct TaskAccess {
   template <class T>

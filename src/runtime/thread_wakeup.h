@@ -18,31 +18,37 @@ inline constexpr auto kNap = std::chrono::milliseconds(1);
 class ThreadWakeup final : public detail::Wakeup {
  public:
   void wake() noexcept override {
-    woken_.store(1, std::memory_order_release);
-    futex_wake_one(woken_);
+    // acq_rel: what the waker did is seen by who is woken; and that one's sleep by the waker.
+    if (state_.exchange(kWoken, std::memory_order_acq_rel) == kAsleep) futex_wake_one(state_);
   }
+  bool woken() const { return state_.load(std::memory_order_acquire) == kWoken; }
 
+  // `scheduler`: of the calling thread; null: it is none of Keyway's.
   // False if `deadline` came first, or if nothing is left that could happen in a simulation.
-  bool wait(Scheduler& scheduler, const TimePoint* deadline = nullptr) {
-    const Alarm alarm(scheduler, scheduler.has_no_threads() ? deadline : nullptr);
+  bool wait(Scheduler* scheduler, const TimePoint* deadline = nullptr) {
+    const bool simulated = scheduler != nullptr && scheduler->has_no_threads();
+    const Alarm alarm(scheduler, simulated ? deadline : nullptr);
     while (!woken()) {
-      if (deadline != nullptr && scheduler.now() >= *deadline) return woken();
-      if (scheduler.run_one()) continue;
-      if (scheduler.has_no_threads()) return woken();
-      const TimePoint nap_over = std::chrono::steady_clock::now() + kNap;
-      Deadline until = scheduler.has_no_other_thread() ? Deadline(nap_over) : std::nullopt;
+      if (deadline != nullptr && now(scheduler) >= *deadline) return woken();
+      if (scheduler != nullptr && scheduler->run_one()) continue;
+      if (simulated) return woken();
+      const bool naps = scheduler != nullptr && scheduler->has_no_other_thread();
+      Deadline until = naps ? Deadline(std::chrono::steady_clock::now() + kNap) : std::nullopt;
       if (deadline != nullptr && (!until || *deadline < *until)) until = *deadline;
-      futex_wait(woken_, 0, until);
+      sleep(until);
     }
     return true;
+  }
+  bool wait(Scheduler& scheduler, const TimePoint* deadline = nullptr) {
+    return wait(&scheduler, deadline);
   }
 
  private:
   // So that a simulation's time does not jump over the deadline.
   class Alarm final : public Timer {
    public:
-    Alarm(Scheduler& scheduler, const TimePoint* deadline)
-        : scheduler_(deadline != nullptr ? &scheduler : nullptr) {
+    Alarm(Scheduler* scheduler, const TimePoint* deadline)
+        : scheduler_(deadline != nullptr ? scheduler : nullptr) {
       if (scheduler_ != nullptr) scheduler_->add_timer(*this, *deadline);
     }
     ~Alarm() {
@@ -54,9 +60,20 @@ class ThreadWakeup final : public detail::Wakeup {
     Scheduler* const scheduler_;
   };
 
-  bool woken() const { return woken_.load(std::memory_order_acquire) != 0; }
+  static constexpr std::uint32_t kAwake = 0;
+  static constexpr std::uint32_t kAsleep = 1;
+  static constexpr std::uint32_t kWoken = 2;
 
-  std::atomic<std::uint32_t> woken_{0};
+  static TimePoint now(Scheduler* scheduler) {
+    return scheduler != nullptr ? scheduler->now() : std::chrono::steady_clock::now();
+  }
+  void sleep(Deadline until) {
+    std::uint32_t expected = kAwake;
+    state_.compare_exchange_strong(expected, kAsleep, std::memory_order_acq_rel);
+    if (expected != kWoken) futex_wait(state_, kAsleep, until);
+  }
+
+  std::atomic<std::uint32_t> state_{kAwake};
 };
 
 }  // namespace keyway

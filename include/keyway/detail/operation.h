@@ -37,10 +37,11 @@ class Operation {
       draw_id();
     return id_;
   }
+  bool is(std::uint64_t id) const { return id_ == id && id != 0; }
   // Whether it is the operation of this id, or a part of it.
   bool is_within(std::uint64_t id) const {
     for (const Operation* one = this; one != nullptr; one = one->parent_) {
-      if (one->id_ == id && id != 0) return true;
+      if (one->is(id)) return true;
     }
     return false;
   }

@@ -33,17 +33,6 @@ struct RawResult<F> {
   using type = std::invoke_result_t<F&, std::stop_token>;
 };
 
-template <class R>
-struct Unwrapped {
-  using type = R;
-  static constexpr bool kIsCoroutine = false;
-};
-template <class T>
-struct Unwrapped<Task<T>> {
-  using type = T;
-  static constexpr bool kIsCoroutine = true;
-};
-
 template <class F>
 inline constexpr bool kIsCoroutine = Unwrapped<typename RawResult<F>::type>::kIsCoroutine;
 

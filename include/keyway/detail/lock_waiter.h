@@ -1,0 +1,34 @@
+// Somebody who stands in line for a lock.
+#pragma once
+
+#include "keyway/detail/operation.h"
+#include "keyway/detail/waiter.h"
+#include "keyway/lock_mode.h"
+#include "keyway/scheduler.h"
+
+namespace keyway::detail {
+
+struct LockEntry;
+
+class LockWaiter : public Waiter {
+ public:
+  LockWaiter(const Operation* who, LockMode wanted, bool leaves)
+      : operation(who), mode(wanted), bounded(leaves) {}
+  LockWaiter(const LockWaiter&) = delete;
+  LockWaiter& operator=(const LockWaiter&) = delete;
+
+  // Told once, under no lock, that the lock is its own. May destroy it.
+  virtual void granted() noexcept = 0;
+
+  const Operation* const operation;  // null: nobody that Keyway knows
+  const LockMode mode;
+  const bool bounded;          // leaves the line by itself, by a timeout
+  bool cancelled = false;      // may not get into the line any more; under its shard's lock
+  LockEntry* entry = nullptr;  // of the lock in whose line it stands, or that it has got
+  TimePoint since{};
+
+ protected:
+  ~LockWaiter() = default;
+};
+
+}  // namespace keyway::detail

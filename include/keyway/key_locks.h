@@ -1,0 +1,360 @@
+// One lock per key, made by its first user and freed with its last holder or waiter.
+// Use it when the caller must wait for its turn; when the work itself can be handed over, use SerialDispatcher.
+//
+//   KeyLocks locks;
+//   KeyLocks::Guard guard = locks.lock("project-42");                   // released at scope exit
+//   KeyLocks::Guard guard = co_await locks.lock_async("project-42");
+//   locks.with_lock("project-42", [&] { create_version(); });
+//
+// A lock belongs to the operation that took it: a task, a coroutine, or a thread outside of both. Not to a thread:
+// a coroutine that goes on elsewhere still has its locks.
+//
+// Guarantees:
+//   (1) At most one operation holds a key, or several that all share it.
+//   (2) A key's waiters get it in the order they asked.
+//   (3) Re-entrant: an operation that holds a key may lock it again, at once, and so may its parts; two
+//       branches of when_all() exclude each other.
+//   (4) A key without holder and waiter occupies no memory.
+//   (5) A wait that could never end is refused with ErrorCode::kWaitCycle, and the error names the cycle: also one
+//       through tasks that wait for each other.
+// Not guaranteed: any order between different keys; (5) for threads that wait for each other by other means.
+//
+// Thread safety: every method from any thread; a guard may be released on another thread than it was taken.
+// Lifetime: outlives its guards and whoever waits; the destructor checks it.
+#pragma once
+
+#include <chrono>
+#include <concepts>
+#include <coroutine>
+#include <functional>
+#include <initializer_list>
+#include <memory>
+#include <optional>
+#include <ranges>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "keyway/error.h"
+#include "keyway/lock_explanation.h"
+#include "keyway/lock_mode.h"
+#include "keyway/scheduler.h"
+#include "keyway/task.h"
+
+namespace keyway {
+
+class KeyLock;
+class LockSet;
+
+namespace detail {
+class AsyncLock;
+class LockTable;
+struct LockEntry;
+class Operation;
+}  // namespace detail
+
+struct KeyLocksOptions {
+  // Told what happens to each lock, one line each, on the thread where it happens:
+  //   Creating new lock for key: project-1
+  //   Acquiring lock for key: project-1
+  //   Lock acquired for key: project-1
+  //   Releasing lock for key: project-1 (signal: onComplete)
+  //   Lock released for key: project-1
+  // The signal is known of with_lock() alone: onComplete, onError or cancel.
+  std::function<void(std::string_view line)> debug_log;
+};
+
+class KeyLocks {
+ public:
+  class Guard;
+  class LockAwaiter;
+
+  explicit KeyLocks(KeyLocksOptions options = {});
+  ~KeyLocks();
+  KeyLocks(const KeyLocks&) = delete;
+  KeyLocks& operator=(const KeyLocks&) = delete;
+
+  // Waits for its turn. Throws Exception (kWaitCycle) if that would never come, (kInvalidArgument) for an empty key.
+  // In a coroutine use lock_async(): this one blocks its thread.
+  [[nodiscard]] Guard lock(std::string_view key, LockMode mode = LockMode::kExclusive);
+  // Without waiting, and waiting for a limited time; false if the lock was not to be had:
+  //   if (KeyLocks::Guard guard = locks.try_lock("project-42")) { ... }
+  [[nodiscard]] Guard try_lock(std::string_view key, LockMode mode = LockMode::kExclusive);
+  [[nodiscard]] Guard try_lock_for(std::string_view key, Duration timeout,
+                                   LockMode mode = LockMode::kExclusive);
+
+  // Guard guard = co_await locks.lock_async(key); no thread waits. Throws as lock(), and CancelledError if the task
+  // is asked to stop meanwhile.
+  [[nodiscard]] LockAwaiter lock_async(std::string_view key, LockMode mode = LockMode::kExclusive);
+
+  // All of these keys, in an order of its own: whoever locks no other way cannot get into a cycle by it.
+  template <std::ranges::input_range Keys>
+    requires std::convertible_to<std::ranges::range_reference_t<Keys>, std::string_view>
+  [[nodiscard]] LockSet lock_all(const Keys& keys, LockMode mode = LockMode::kExclusive);
+  [[nodiscard]] LockSet lock_all(std::initializer_list<std::string_view> keys,
+                                 LockMode mode = LockMode::kExclusive);
+  Task<LockSet> lock_all_async(std::vector<std::string> keys, LockMode mode = LockMode::kExclusive);
+
+  // Calls `callable` with the lock held, and gives what it returns. If it is a coroutine (it returns a Task<T>), so is
+  // this: the lock is held until it has ended, wherever that is.
+  // With g++ 12, do not write a lambda that captures more than plain values and references into a co_await
+  // expression: the compiler destroys such a temporary twice. Name it before.
+  template <class F>
+  auto with_lock(std::string_view key, F&& callable, LockMode mode = LockMode::kExclusive)
+      -> std::invoke_result_t<std::decay_t<F>&>;
+
+  // One key as a mutex of the standard library's kind.
+  [[nodiscard]] KeyLock key(std::string_view key);
+
+  // How many keys somebody holds or waits for.
+  std::size_t active_lock_count() const;
+  // Who holds the key now, and who waits since when.
+  std::vector<LockHolder> holders(std::string_view key) const;
+  LockExplanation explain(std::string_view key) const;
+
+ private:
+  friend class KeyLock;
+  friend class detail::AsyncLock;
+
+  Guard lock_waiting(std::string_view key, std::size_t hash, const detail::Operation& operation,
+                     LockMode mode, const Duration* timeout);
+  LockSet lock_sorted(std::vector<std::string_view> keys, LockMode mode);
+  template <class F>
+  static std::invoke_result_t<F&> call_with(Guard guard, F& callable);
+  template <class F>
+  Task<typename std::invoke_result_t<F&>::value_type> with_lock_async(std::string key, F callable,
+                                                                      LockMode mode);
+  void release(const Guard& guard, const char* signal) noexcept;
+  void unlock(std::string_view key, LockMode mode);
+  void log(std::string_view before, std::string_view key, const char* signal = nullptr) const;
+  void log_acquiring(std::string_view key, std::size_t hash) const;
+
+  const KeyLocksOptions options_;
+  const bool logs_;
+  const std::unique_ptr<detail::LockTable> table_;
+};
+
+// A lock that is held; or none, if it is empty.
+//
+// Thread safety: one thread at a time.
+class [[nodiscard]] KeyLocks::Guard {
+ public:
+  Guard() = default;
+  Guard(Guard&& other) noexcept
+      : locks_(std::exchange(other.locks_, nullptr)),
+        entry_(other.entry_),
+        operation_(other.operation_),
+        mode_(other.mode_) {}
+  Guard& operator=(Guard&& other) noexcept {
+    if (this == &other) return *this;
+    release();
+    locks_ = std::exchange(other.locks_, nullptr);
+    entry_ = other.entry_;
+    operation_ = other.operation_;
+    mode_ = other.mode_;
+    return *this;
+  }
+  ~Guard() { release(); }
+
+  explicit operator bool() const { return locks_ != nullptr; }
+  // REQUIRES: not empty.
+  std::string_view key() const;
+  LockMode mode() const { return mode_; }
+
+  void release() noexcept { give_back(nullptr); }
+  // For a guard that is passed on to somebody else: it belongs to no operation any more, so that the one that took
+  // it cannot enter again by it, and no wait cycle is seen through it.
+  void disown();
+
+ private:
+  friend class KeyLocks;
+  friend class KeyLock;
+  friend class detail::AsyncLock;
+
+  Guard(KeyLocks& locks, detail::LockEntry& entry, std::uint64_t operation, LockMode mode)
+      : locks_(&locks), entry_(&entry), operation_(operation), mode_(mode) {}
+  void give_back(const char* signal) noexcept {
+    if (locks_ != nullptr) std::exchange(locks_, nullptr)->release(*this, signal);
+  }
+
+  KeyLocks* locks_ = nullptr;  // null: empty
+  detail::LockEntry* entry_ = nullptr;
+  std::uint64_t operation_ = 0;
+  LockMode mode_ = LockMode::kExclusive;
+};
+
+// What lock_all() holds. Released together.
+class [[nodiscard]] LockSet {
+ public:
+  LockSet() = default;
+  LockSet(LockSet&&) noexcept = default;
+  LockSet& operator=(LockSet&& other) noexcept {
+    if (this != &other) {
+      release();
+      guards_ = std::move(other.guards_);
+    }
+    return *this;
+  }
+  ~LockSet() { release(); }
+
+  std::size_t size() const { return guards_.size(); }
+  // The last one first.
+  void release() noexcept {
+    while (!guards_.empty()) guards_.pop_back();
+  }
+
+ private:
+  friend class KeyLocks;
+  std::vector<KeyLocks::Guard> guards_;
+};
+
+class [[nodiscard]] KeyLocks::LockAwaiter {
+ public:
+  ~LockAwaiter();
+  LockAwaiter(const LockAwaiter&) = delete;
+  LockAwaiter& operator=(const LockAwaiter&) = delete;
+
+  bool await_ready() const noexcept { return false; }
+  template <class Promise>
+  bool await_suspend(std::coroutine_handle<Promise> coroutine) {
+    if constexpr (std::is_base_of_v<detail::TaskPromiseBase, Promise>) {
+      return suspend(coroutine, &coroutine.promise().context());
+    } else {
+      return suspend(coroutine, nullptr);
+    }
+  }
+  Guard await_resume();
+
+ private:
+  friend class KeyLocks;
+  LockAwaiter(KeyLocks& locks, std::string_view key, LockMode mode);
+  // False if there is nothing to wait for.
+  bool suspend(std::coroutine_handle<> coroutine, const detail::TaskContext* context);
+
+  KeyLocks& locks_;
+  const std::string key_;
+  const LockMode mode_;
+  Guard guard_;
+  std::unique_ptr<detail::AsyncLock> waiting_;  // null: there was nothing to wait for
+};
+
+// One key, as std::unique_lock, std::shared_lock, std::scoped_lock and std::lock() know a mutex: Lockable,
+// TimedLockable, SharedTimedLockable. Re-entrant, as KeyLocks is.
+//
+//   KeyLock lock = locks.key("project-42");
+//   std::unique_lock held(lock, 100ms);
+//
+// Thread safety: every method from any thread.
+// Lifetime: must not outlive its KeyLocks.
+class KeyLock {
+ public:
+  void lock() { keep(locks_->lock(key_)); }
+  bool try_lock() { return keep(locks_->try_lock(key_)); }
+  template <class Rep, class Period>
+  bool try_lock_for(std::chrono::duration<Rep, Period> timeout) {
+    return try_for(timeout, LockMode::kExclusive);
+  }
+  template <class Clock, class Length>
+  bool try_lock_until(std::chrono::time_point<Clock, Length> deadline) {
+    return try_for(deadline - Clock::now(), LockMode::kExclusive);
+  }
+  // REQUIRES: it is held. That of the calling operation, if it has it; else whoever's.
+  void unlock() { locks_->unlock(key_, LockMode::kExclusive); }
+
+  void lock_shared() { keep(locks_->lock(key_, LockMode::kShared)); }
+  bool try_lock_shared() { return keep(locks_->try_lock(key_, LockMode::kShared)); }
+  template <class Rep, class Period>
+  bool try_lock_shared_for(std::chrono::duration<Rep, Period> timeout) {
+    return try_for(timeout, LockMode::kShared);
+  }
+  template <class Clock, class Length>
+  bool try_lock_shared_until(std::chrono::time_point<Clock, Length> deadline) {
+    return try_for(deadline - Clock::now(), LockMode::kShared);
+  }
+  void unlock_shared() { locks_->unlock(key_, LockMode::kShared); }
+
+  std::string_view key() const { return key_; }
+
+ private:
+  friend class KeyLocks;
+  KeyLock(KeyLocks& locks, std::string_view key) : locks_(&locks), key_(key) {}
+  static bool keep(KeyLocks::Guard guard) {
+    return std::exchange(guard.locks_, nullptr) != nullptr;  // unlock() gives it back
+  }
+  template <class Rep, class Period>
+  bool try_for(std::chrono::duration<Rep, Period> timeout, LockMode mode) {
+    return keep(locks_->try_lock_for(key_, std::chrono::ceil<Duration>(timeout), mode));
+  }
+
+  KeyLocks* locks_;
+  std::string key_;
+};
+
+template <std::ranges::input_range Keys>
+  requires std::convertible_to<std::ranges::range_reference_t<Keys>, std::string_view>
+LockSet KeyLocks::lock_all(const Keys& keys, LockMode mode) {
+  return lock_sorted({std::ranges::begin(keys), std::ranges::end(keys)}, mode);
+}
+
+template <class F>
+std::invoke_result_t<F&> KeyLocks::call_with(Guard guard, F& callable) {
+  try {
+    using Value = std::invoke_result_t<F&>;
+    if constexpr (std::is_void_v<Value>) {
+      std::invoke(callable);
+      guard.give_back("onComplete");
+    } else if constexpr (std::is_reference_v<Value>) {
+      Value result = std::invoke(callable);
+      guard.give_back("onComplete");
+      return static_cast<Value>(result);
+    } else {
+      Value result = std::invoke(callable);
+      guard.give_back("onComplete");
+      return result;
+    }
+  } catch (const CancelledError&) {
+    guard.give_back("cancel");
+    throw;
+  } catch (...) {
+    guard.give_back("onError");
+    throw;
+  }
+}
+
+template <class F>
+Task<typename std::invoke_result_t<F&>::value_type> KeyLocks::with_lock_async(std::string key,
+                                                                              F callable,
+                                                                              LockMode mode) {
+  Guard guard = co_await lock_async(key, mode);
+  try {
+    if constexpr (std::is_void_v<typename std::invoke_result_t<F&>::value_type>) {
+      co_await std::invoke(callable);
+      guard.give_back("onComplete");
+      co_return;
+    } else {
+      auto result = co_await std::invoke(callable);
+      guard.give_back("onComplete");
+      co_return std::move(result);
+    }
+  } catch (const CancelledError&) {
+    guard.give_back("cancel");
+    throw;
+  } catch (...) {
+    guard.give_back("onError");
+    throw;
+  }
+}
+
+template <class F>
+auto KeyLocks::with_lock(std::string_view key, F&& callable, LockMode mode)
+    -> std::invoke_result_t<std::decay_t<F>&> {
+  if constexpr (detail::Unwrapped<std::invoke_result_t<std::decay_t<F>&>>::kIsCoroutine) {
+    return with_lock_async<std::decay_t<F>>(std::string(key), std::forward<F>(callable), mode);
+  } else {
+    return call_with(lock(key, mode), callable);
+  }
+}
+
+}  // namespace keyway

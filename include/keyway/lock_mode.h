@@ -1,0 +1,14 @@
+#pragma once
+
+#include <cstdint>
+
+namespace keyway {
+
+enum class LockMode : std::uint8_t {
+  kExclusive,  // nobody else
+  kShared,     // beside others who share it
+};
+
+const char* to_string(LockMode mode);
+
+}  // namespace keyway

@@ -1,0 +1,48 @@
+#include "locks/async_lock.h"
+
+#include <string>
+
+namespace keyway::detail {
+
+AsyncLock::AsyncLock(LockTable& table, std::string_view key, std::size_t hash, LockMode wanted,
+                     const TaskContext* context)
+    : LockWaiter(context != nullptr ? &context->operation : nullptr, wanted, /*bounded=*/false),
+      table_(table),
+      key_(key),
+      hash_(hash),
+      context_(context),
+      wait_(table, key, hash, *this) {}
+
+bool AsyncLock::begin(std::coroutine_handle<> coroutine) {
+  coroutine_ = coroutine;
+  if (const Result<void> begun = wait_.begin(); !begun) throw Exception(begun.error());
+  since = context_ != nullptr ? context_->scheduler->now() : std::chrono::steady_clock::now();
+  if (context_ != nullptr && context_->stop.stop_possible()) {
+    on_stop_.emplace(context_->stop, OnStop{this});
+  }
+  return table_.acquire_or_wait(key_, hash_, *this) == LockTable::Entered::kWaits;
+}
+
+LockTable::Held AsyncLock::end() {
+  on_stop_.reset();  // waits for a callback that runs elsewhere just now
+  wait_.end();
+  if (cancelled) {
+    throw CancelledError("the task was cancelled while it waited for key \"" + std::string(key_) +
+                         '"');
+  }
+  return {entry, operation == nullptr ? 0 : operation->id(), mode};
+}
+
+void AsyncLock::stop() {
+  if (table_.withdraw(hash_, *this, /*cancels=*/true)) resume();
+}
+
+void AsyncLock::resume() {
+  if (context_ != nullptr) {
+    resumption_.post(coroutine_, *context_);
+  } else {
+    coroutine_.resume();
+  }
+}
+
+}  // namespace keyway::detail

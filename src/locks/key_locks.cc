@@ -1,0 +1,276 @@
+#include "keyway/key_locks.h"
+
+#include <algorithm>
+
+#include "base/spin_lock.h"
+#include "locks/async_lock.h"
+#include "locks/lock_table.h"
+#include "locks/lock_wait.h"
+#include "runtime/thread_wakeup.h"
+
+namespace keyway {
+
+using detail::LockEntry;
+using detail::LockTable;
+using detail::LockWaiter;
+using detail::Operation;
+
+namespace {
+
+// Longer than it takes to wake a sleeper: of two threads that want the same key in turn, the one that waits is still
+// awake when the other, which had to be woken, has done its part; so both stay awake from then on.
+constexpr int kSpinsBeforeSleep = 2000;
+
+class BlockedThread final : public LockWaiter {
+ public:
+  using LockWaiter::LockWaiter;
+
+  void granted() noexcept override { wakeup_.wake(); }
+
+  // False if `deadline` came first, or nothing is left that could happen in a simulation.
+  bool wait(Scheduler* scheduler, const TimePoint* deadline) {
+    if (scheduler == nullptr || !scheduler->has_no_threads()) {
+      for (int i = 0; i < kSpinsBeforeSleep; ++i) {
+        if (wakeup_.woken()) return true;
+        cpu_relax();
+      }
+    }
+    if (scheduler == nullptr) return wakeup_.wait(nullptr, deadline);
+    scheduler->begin_blocking();
+    const bool woken = wakeup_.wait(scheduler, deadline);
+    scheduler->end_blocking();
+    return woken;
+  }
+
+ private:
+  ThreadWakeup wakeup_;
+};
+
+std::size_t require_key(std::string_view key) {
+  if (key.empty()) throw Exception({ErrorCode::kInvalidArgument, "a key must not be empty"});
+  return LockTable::hash(key);
+}
+
+TimePoint now_of(const Scheduler* scheduler) {
+  return scheduler != nullptr ? scheduler->now() : std::chrono::steady_clock::now();
+}
+
+}  // namespace
+
+KeyLocks::KeyLocks(KeyLocksOptions options)
+    : options_(std::move(options)),
+      logs_(static_cast<bool>(options_.debug_log)),
+      table_(std::make_unique<LockTable>()) {}
+
+KeyLocks::~KeyLocks() = default;
+
+// ---- taking a lock
+
+KeyLocks::Guard KeyLocks::lock(std::string_view key, LockMode mode) {
+  const std::size_t hash = require_key(key);
+  if (logs_) [[unlikely]]
+    log_acquiring(key, hash);
+  const Operation& operation = Operation::current();
+  LockEntry* entry = table_->try_acquire(key, hash, &operation, mode);
+  if (entry == nullptr) [[unlikely]]
+    return lock_waiting(key, hash, operation, mode, nullptr);
+  ++operation.locks_held;
+  if (logs_) [[unlikely]]
+    log("Lock acquired for key: ", key);
+  return {*this, *entry, operation.id(), mode};
+}
+
+KeyLocks::Guard KeyLocks::try_lock(std::string_view key, LockMode mode) {
+  const std::size_t hash = require_key(key);
+  if (logs_) log_acquiring(key, hash);
+  const Operation& operation = Operation::current();
+  LockEntry* entry = table_->try_acquire(key, hash, &operation, mode);
+  if (entry == nullptr) return {};
+  ++operation.locks_held;
+  if (logs_) log("Lock acquired for key: ", key);
+  return {*this, *entry, operation.id(), mode};
+}
+
+KeyLocks::Guard KeyLocks::try_lock_for(std::string_view key, Duration timeout, LockMode mode) {
+  if (Guard guard = try_lock(key, mode)) return guard;
+  if (timeout <= Duration::zero()) return {};
+  return lock_waiting(key, LockTable::hash(key), Operation::current(), mode, &timeout);
+}
+
+KeyLocks::Guard KeyLocks::lock_waiting(std::string_view key, std::size_t hash,
+                                       const Operation& operation, LockMode mode,
+                                       const Duration* timeout) {
+  BlockedThread waiter(&operation, mode, timeout != nullptr);
+  detail::LockWait wait(*table_, key, hash, waiter);
+  if (const Result<void> begun = wait.begin(); !begun) throw Exception(begun.error());
+  Scheduler* scheduler = operation.scheduler();
+  waiter.since = now_of(scheduler);
+  const TimePoint deadline = timeout == nullptr || *timeout > TimePoint::max() - waiter.since
+                                 ? TimePoint::max()
+                                 : waiter.since + *timeout;
+  if (table_->acquire_or_wait(key, hash, waiter) == LockTable::Entered::kWaits) {
+    const bool bounded = deadline != TimePoint::max();
+    if (!waiter.wait(scheduler, bounded ? &deadline : nullptr)) {
+      if (table_->withdraw(hash, waiter)) {
+        if (timeout != nullptr) return {};
+        throw Exception({ErrorCode::kWaitCycle, "waiting for key \"" + std::string(key) +
+                                                    "\" would never end: nothing is left that "
+                                                    "could run"});
+      }
+      waiter.wait(scheduler, nullptr);  // it is being told just now
+    }
+  }
+  ++operation.locks_held;
+  if (logs_) log("Lock acquired for key: ", key);
+  return {*this, *waiter.entry, operation.id(), mode};
+}
+
+LockSet KeyLocks::lock_all(std::initializer_list<std::string_view> keys, LockMode mode) {
+  return lock_sorted({keys.begin(), keys.end()}, mode);
+}
+
+LockSet KeyLocks::lock_sorted(std::vector<std::string_view> keys, LockMode mode) {
+  std::sort(keys.begin(), keys.end());
+  keys.erase(std::unique(keys.begin(), keys.end()), keys.end());
+  LockSet set;
+  set.guards_.reserve(keys.size());
+  for (const std::string_view key : keys) set.guards_.push_back(lock(key, mode));
+  return set;
+}
+
+Task<LockSet> KeyLocks::lock_all_async(std::vector<std::string> keys, LockMode mode) {
+  std::sort(keys.begin(), keys.end());
+  keys.erase(std::unique(keys.begin(), keys.end()), keys.end());
+  LockSet set;
+  set.guards_.reserve(keys.size());
+  for (const std::string& key : keys) set.guards_.push_back(co_await lock_async(key, mode));
+  co_return set;
+}
+
+KeyLock KeyLocks::key(std::string_view key) {
+  require_key(key);
+  return {*this, key};
+}
+
+// ---- in a coroutine
+
+KeyLocks::LockAwaiter KeyLocks::lock_async(std::string_view key, LockMode mode) {
+  require_key(key);
+  return {*this, key, mode};
+}
+
+KeyLocks::LockAwaiter::LockAwaiter(KeyLocks& locks, std::string_view key, LockMode mode)
+    : locks_(locks), key_(key), mode_(mode) {}
+
+KeyLocks::LockAwaiter::~LockAwaiter() = default;
+
+bool KeyLocks::LockAwaiter::suspend(std::coroutine_handle<> coroutine,
+                                    const detail::TaskContext* context) {
+  const std::size_t hash = LockTable::hash(key_);
+  if (locks_.logs_) locks_.log_acquiring(key_, hash);
+  const Operation* operation = context != nullptr ? &context->operation : nullptr;
+  if (LockEntry* entry = locks_.table_->try_acquire(key_, hash, operation, mode_)) {
+    guard_ = Guard(locks_, *entry, operation != nullptr ? operation->id() : 0, mode_);
+    return false;
+  }
+  waiting_ = std::make_unique<detail::AsyncLock>(*locks_.table_, key_, hash, mode_, context);
+  return waiting_->begin(coroutine);
+}
+
+KeyLocks::Guard KeyLocks::LockAwaiter::await_resume() {
+  if (waiting_ != nullptr) {
+    const LockTable::Held held = waiting_->end();
+    guard_ = Guard(locks_, *held.entry, held.operation, held.mode);
+  }
+  if (locks_.logs_) locks_.log("Lock acquired for key: ", key_);
+  return std::move(guard_);
+}
+
+// ---- giving it back
+
+void KeyLocks::release(const Guard& guard, const char* signal) noexcept {
+  const Operation& operation = Operation::current();
+  if (operation.is(guard.operation_) && operation.locks_held > 0) --operation.locks_held;
+  const LockTable::Held held{guard.entry_, guard.operation_, guard.mode_};
+  if (!logs_) [[likely]]
+    return table_->release(held);
+  const std::string key(guard.entry_->key());
+  log("Releasing lock for key: ", key, signal);
+  table_->release(held);
+  log("Lock released for key: ", key);
+}
+
+void KeyLocks::unlock(std::string_view key, LockMode mode) {
+  const Operation& operation = Operation::current();
+  if (operation.locks_held > 0) --operation.locks_held;
+  if (logs_) log("Releasing lock for key: ", key);
+  const bool released = table_->release_one(key, LockTable::hash(key), operation.id(), mode);
+  KEYWAY_CHECK(released, "a KeyLock is unlocked that is not held");
+  if (logs_) log("Lock released for key: ", key);
+}
+
+std::string_view KeyLocks::Guard::key() const {
+  KEYWAY_CHECK(locks_ != nullptr, "an empty guard has no key");
+  return entry_->key();
+}
+
+void KeyLocks::Guard::disown() {
+  if (locks_ == nullptr || operation_ == 0) return;
+  const Operation& operation = Operation::current();
+  if (operation.is(operation_) && operation.locks_held > 0) --operation.locks_held;
+  locks_->table_->disown({entry_, operation_, mode_});
+  operation_ = 0;
+}
+
+// ---- what people ask
+
+std::size_t KeyLocks::active_lock_count() const { return table_->size(); }
+
+std::vector<LockHolder> KeyLocks::holders(std::string_view key) const {
+  return explain(key).holders;
+}
+
+LockExplanation KeyLocks::explain(std::string_view key) const {
+  LockExplanation explanation{.key = std::string(key)};
+  std::vector<detail::LockHold> holds;
+  std::optional<TimePoint> since;
+  Scheduler* scheduler = nullptr;
+  table_->with_entry(key, LockTable::hash(key), [&](const LockEntry* entry) {
+    if (entry == nullptr) return;
+    holds = detail::holds_of(*entry);
+    for (const Waiter& waiter : entry->waiters) {
+      const auto& waiting = static_cast<const LockWaiter&>(waiter);
+      if (explanation.waiting++ > 0) continue;
+      since = waiting.since;
+      scheduler = waiting.operation != nullptr ? waiting.operation->scheduler() : nullptr;
+    }
+  });
+  if (since) explanation.first_waits = now_of(scheduler) - *since;
+  for (const detail::LockHold& hold : holds) {
+    const std::string name = detail::operation_name(hold.operation);
+    if (hold.exclusive > 0) {
+      explanation.holders.push_back({name, LockMode::kExclusive, hold.exclusive});
+    }
+    if (hold.shared > 0) explanation.holders.push_back({name, LockMode::kShared, hold.shared});
+  }
+  return explanation;
+}
+
+void KeyLocks::log(std::string_view before, std::string_view key, const char* signal) const {
+  std::string line(before);
+  line += key;
+  if (signal != nullptr) line.append(" (signal: ").append(signal).append(")");
+  try {
+    options_.debug_log(line);
+  } catch (...) {  // a log only watches
+  }
+}
+
+void KeyLocks::log_acquiring(std::string_view key, std::size_t hash) const {
+  const bool exists =
+      table_->with_entry(key, hash, [](const LockEntry* entry) { return entry != nullptr; });
+  if (!exists) log("Creating new lock for key: ", key);
+  log("Acquiring lock for key: ", key);
+}
+
+}  // namespace keyway

@@ -1,0 +1,490 @@
+// Threads and locks. Coroutines: key_locks_async_test.cc; cycles: lock_cycles_test.cc.
+#include "keyway/key_locks.h"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <latch>
+#include <mutex>
+#include <shared_mutex>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "support/jobs.h"
+#include "support/memory.h"
+
+namespace keyway {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr int kLoops = kSanitized ? 2'000 : 20'000;
+
+// Waits until so many stand in line for a key.
+void wait_for_line(const KeyLocks& locks, std::string_view key, std::uint64_t waiting) {
+  ASSERT_TRUE(eventually([&] { return locks.explain(key).waiting == waiting; }));
+}
+
+TEST(KeyLocks, KeepTwoThreadsApartThatLockTheSameKey) {
+  KeyLocks locks;
+  int counter = 0;  // not atomic: the lock orders the threads
+  const auto count = [&] {
+    for (int i = 0; i < kLoops; ++i) locks.with_lock("project-1", [&] { ++counter; });
+  };
+  std::thread one(count);
+  std::thread other(count);
+  one.join();
+  other.join();
+  EXPECT_EQ(counter, 2 * kLoops);
+  EXPECT_EQ(locks.active_lock_count(), 0U);
+}
+
+TEST(KeyLocks, OfDifferentKeysAreHeldSideBySide) {
+  KeyLocks locks;
+  std::latch both_hold(2);
+  const auto hold = [&](std::string_view key) {
+    const KeyLocks::Guard guard = locks.lock(key);
+    both_hold.arrive_and_wait();  // would never end if one kept the other out
+  };
+  std::thread one([&] { hold("project-1"); });
+  std::thread other([&] { hold("project-2"); });
+  one.join();
+  other.join();
+}
+
+TEST(KeyLocks, CanBeLockedAgainByTheirHolder) {
+  KeyLocks locks;
+  const int result = locks.with_lock("project-1", [&] {
+    return locks.with_lock("project-1", [&] {
+      const KeyLocks::Guard third = locks.lock("project-1");
+      EXPECT_EQ(locks.holders("project-1").at(0).times, 3U);
+      return 7;
+    });
+  });
+  EXPECT_EQ(result, 7);
+  EXPECT_EQ(locks.active_lock_count(), 0U);
+}
+
+TEST(KeyLocks, StayHeldUntilTheLastNestedGuardIsGone) {
+  KeyLocks locks;
+  KeyLocks::Guard outer = locks.lock("a");
+  KeyLocks::Guard inner = locks.lock("a");
+  const auto other_gets_it = [&] {
+    bool got = false;
+    std::thread([&] { got = static_cast<bool>(locks.try_lock("a")); }).join();
+    return got;
+  };
+  outer.release();  // in whichever order
+  EXPECT_FALSE(other_gets_it());
+  inner.release();
+  EXPECT_TRUE(other_gets_it());
+}
+
+TEST(KeyLocks, AreReleasedIfTheWorkThrows) {
+  KeyLocks locks;
+  EXPECT_THROW(locks.with_lock("project-1", [] { throw std::runtime_error("disk full"); }),
+               std::runtime_error);
+  EXPECT_EQ(locks.active_lock_count(), 0U);
+  EXPECT_EQ(locks.with_lock("project-1", [] { return 1; }), 1);
+}
+
+TEST(KeyLocks, CountTheKeysThatAreHeldOrWaitedFor) {
+  KeyLocks locks;
+  EXPECT_EQ(locks.active_lock_count(), 0U);
+  KeyLocks::Guard a = locks.lock("a");
+  KeyLocks::Guard b = locks.lock("b");
+  KeyLocks::Guard b_again = locks.lock("b");
+  EXPECT_EQ(locks.active_lock_count(), 2U);
+  a.release();
+  EXPECT_EQ(locks.active_lock_count(), 1U);
+}
+
+TEST(KeyLocks, AreRemovedWithTheirLastHolderOrWaiter) {
+  KeyLocks locks;
+  KeyLocks::Guard guard = locks.lock("a");
+  std::thread waiter([&] { const KeyLocks::Guard waited = locks.lock("a"); });
+  wait_for_line(locks, "a", 1);
+  guard.release();
+  EXPECT_LE(locks.active_lock_count(), 1U);
+  waiter.join();
+  EXPECT_EQ(locks.active_lock_count(), 0U);
+}
+
+TEST(KeyLocks, OfAMillionKeysLeaveNothingBehind) {
+  KEYWAY_SKIP_IF_SANITIZED();
+  KeyLocks locks;
+  const auto lock_many = [&](int from) {
+    for (int i = from; i < from + 1'000'000; ++i) {
+      const KeyLocks::Guard guard =
+          locks.lock("a key of more than twenty-eight bytes " + std::to_string(i));
+    }
+  };
+  lock_many(0);
+  const std::int64_t before = resident_bytes();
+  lock_many(1'000'000);
+  EXPECT_EQ(locks.active_lock_count(), 0U);
+  EXPECT_LT(resident_bytes() - before, 256 * 1024);
+}
+
+TEST(KeyLocks, HoldManyKeysAtOnce) {
+  KeyLocks locks;
+  std::vector<KeyLocks::Guard> guards;
+  for (int i = 0; i < 10'000; ++i) guards.push_back(locks.lock("key " + std::to_string(i)));
+  EXPECT_EQ(locks.active_lock_count(), 10'000U);
+  bool found = false;
+  std::thread([&] {
+    for (int i = 0; i < 10'000; ++i) {
+      found = found || locks.try_lock("key " + std::to_string(i));
+    }
+    EXPECT_TRUE(locks.try_lock("key 10000"));
+  }).join();
+  EXPECT_FALSE(found);
+  // Every other one first, so that chains are cut in the middle.
+  for (std::size_t i = 0; i < guards.size(); i += 2) guards[i].release();
+  EXPECT_EQ(locks.active_lock_count(), 5'000U);
+  EXPECT_TRUE(locks.explain("key 1").holders.size() == 1 && locks.explain("key 0").holders.empty());
+  guards.clear();
+  EXPECT_EQ(locks.active_lock_count(), 0U);
+}
+
+TEST(KeyLocks, WaitersGetTheLockInTheOrderTheyAsked) {
+  KeyLocks locks;
+  KeyLocks::Guard guard = locks.lock("a");
+  std::vector<int> order;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 8; ++i) {
+    threads.emplace_back([&, i] {
+      const KeyLocks::Guard mine = locks.lock("a");
+      order.push_back(i);
+    });
+    wait_for_line(locks, "a", static_cast<std::uint64_t>(i) + 1);
+  }
+  guard.release();
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(order, (std::vector{0, 1, 2, 3, 4, 5, 6, 7}));
+}
+
+TEST(KeyLocks, CannotBeTakenPastThoseWhoWait) {
+  KeyLocks locks;
+  KeyLocks::Guard guard = locks.lock("a", LockMode::kShared);
+  std::thread writer([&] { const KeyLocks::Guard mine = locks.lock("a"); });
+  wait_for_line(locks, "a", 1);
+  std::thread([&] { EXPECT_FALSE(locks.try_lock("a", LockMode::kShared)); }).join();
+  guard.release();
+  writer.join();
+}
+
+TEST(KeyLocks, AreSharedByReadersAndKeptFromWriters) {
+  KeyLocks locks;
+  std::latch both_read(2);
+  std::latch done(1);
+  const auto read = [&] {
+    const KeyLocks::Guard guard = locks.lock("a", LockMode::kShared);
+    both_read.arrive_and_wait();
+    done.wait();
+  };
+  std::thread one(read);
+  std::thread other(read);
+  both_read.wait();
+  EXPECT_FALSE(locks.try_lock("a"));
+  EXPECT_EQ(locks.holders("a").size(), 2U);
+  EXPECT_TRUE(locks.try_lock("a", LockMode::kShared));
+  done.count_down();
+  one.join();
+  other.join();
+  EXPECT_TRUE(locks.try_lock("a"));
+}
+
+TEST(KeyLocks, LetAReaderInAgainThoughAWriterWaits) {
+  KeyLocks locks;
+  KeyLocks::Guard first = locks.lock("a", LockMode::kShared);
+  std::thread writer([&] { const KeyLocks::Guard mine = locks.lock("a"); });
+  wait_for_line(locks, "a", 1);
+  KeyLocks::Guard second = locks.lock("a", LockMode::kShared);
+  first.release();
+  second.release();
+  writer.join();
+}
+
+TEST(KeyLocks, LetASoleReaderWriteBeforeThoseWhoWait) {
+  KeyLocks locks;
+  KeyLocks::Guard reads = locks.lock("a", LockMode::kShared);
+  std::atomic<bool> other_wrote = false;
+  std::thread writer([&] {
+    const KeyLocks::Guard mine = locks.lock("a");
+    other_wrote = true;
+  });
+  wait_for_line(locks, "a", 1);
+  KeyLocks::Guard writes = locks.lock("a");
+  EXPECT_FALSE(other_wrote);
+  writes.release();
+  EXPECT_FALSE(locks.try_lock_for("a", 0s, LockMode::kExclusive) && other_wrote);
+  reads.release();
+  writer.join();
+}
+
+TEST(KeyLocks, ReadersGoOnWhenTheWriterBeforeThemGivesUp) {
+  KeyLocks locks;
+  KeyLocks::Guard reads = locks.lock("a", LockMode::kShared);
+  std::thread writer([&] { EXPECT_FALSE(locks.try_lock_for("a", 50ms)); });
+  wait_for_line(locks, "a", 1);
+  std::thread reader([&] { const KeyLocks::Guard mine = locks.lock("a", LockMode::kShared); });
+  writer.join();
+  reader.join();  // although `reads` still holds it
+  EXPECT_TRUE(reads);
+}
+
+TEST(KeyLocks, AreNotHadByATryThatComesTooEarly) {
+  KeyLocks locks;
+  const KeyLocks::Guard guard = locks.lock("a");
+  std::thread([&] {
+    EXPECT_FALSE(locks.try_lock("a"));
+    EXPECT_FALSE(locks.try_lock_for("a", 1ms));
+    EXPECT_FALSE(locks.try_lock_for("a", -1ms));
+  }).join();
+  EXPECT_EQ(locks.explain("a").waiting, 0U);
+}
+
+TEST(KeyLocks, AreHadByATryThatWaitsLongEnough) {
+  KeyLocks locks;
+  KeyLocks::Guard guard = locks.lock("a");
+  bool got = false;
+  std::thread waiter([&] { got = static_cast<bool>(locks.try_lock_for("a", Duration::max())); });
+  wait_for_line(locks, "a", 1);
+  guard.release();
+  waiter.join();
+  EXPECT_TRUE(got);
+}
+
+TEST(KeyLocks, LockAllNeverGetsIntoACycle) {
+  KeyLocks locks;
+  int counter = 0;
+  const auto count = [&](std::vector<std::string> keys) {
+    for (int i = 0; i < kLoops; ++i) {
+      const LockSet set = locks.lock_all(keys);
+      EXPECT_EQ(set.size(), 2U);
+      ++counter;
+    }
+  };
+  std::thread one([&] { count({"a", "b", "a"}); });
+  std::thread other([&] { count({"b", "a"}); });
+  one.join();
+  other.join();
+  EXPECT_EQ(counter, 2 * kLoops);
+  EXPECT_EQ(locks.active_lock_count(), 0U);
+  const LockSet none = locks.lock_all({});
+  EXPECT_EQ(none.size(), 0U);
+}
+
+TEST(KeyLocks, GuardsMoveAndAreReleasedOnce) {
+  KeyLocks locks;
+  KeyLocks::Guard a = locks.lock("a");
+  KeyLocks::Guard moved = std::move(a);
+  EXPECT_FALSE(a);  // NOLINT: moved from on purpose
+  EXPECT_EQ(moved.key(), "a");
+  KeyLocks::Guard b = locks.lock("b", LockMode::kShared);
+  EXPECT_EQ(b.mode(), LockMode::kShared);
+  moved = std::move(b);  // releases "a"
+  EXPECT_EQ(locks.active_lock_count(), 1U);
+  moved.release();
+  moved.release();
+  EXPECT_EQ(locks.active_lock_count(), 0U);
+}
+
+// A ring in which one thread passes guards on to another.
+class Ring {
+ public:
+  void put(KeyLocks::Guard guard) {
+    wait_until([&] { return put_ - taken_.load(std::memory_order_acquire) < slots_.size(); });
+    slots_[put_ % slots_.size()] = std::move(guard);
+    filled_.store(++put_, std::memory_order_release);
+  }
+  KeyLocks::Guard take() {
+    const std::size_t next = taken_.load(std::memory_order_relaxed);
+    wait_until([&] { return filled_.load(std::memory_order_acquire) > next; });
+    KeyLocks::Guard guard = std::move(slots_[next % slots_.size()]);
+    taken_.store(next + 1, std::memory_order_release);
+    return guard;
+  }
+
+ private:
+  template <class Condition>
+  static void wait_until(Condition condition) {
+    while (!condition()) std::this_thread::yield();
+  }
+
+  std::array<KeyLocks::Guard, 8> slots_;
+  std::size_t put_ = 0;
+  std::atomic<std::size_t> filled_ = 0;
+  std::atomic<std::size_t> taken_ = 0;
+};
+
+TEST(KeyLocks, GuardsAreReleasedOnAnotherThreadAMillionTimes) {
+  constexpr std::size_t kGuards = 1'000'000;
+  KeyLocks locks;
+  const std::array<std::string, 8> keys{"a", "b", "c", "d",
+                                        "e", "f", "g", "a key that is longer than most keys are"};
+  std::array<std::size_t, 8> counters{};  // not atomic: the locks order the threads
+  Ring ring;
+  std::thread releaser([&] {
+    for (std::size_t i = 0; i < kGuards; ++i) {
+      KeyLocks::Guard guard = ring.take();
+      ++counters[i % keys.size()];
+    }
+  });
+  for (std::size_t i = 0; i < kGuards; ++i) {
+    KeyLocks::Guard guard = locks.lock(keys[i % keys.size()]);
+    ++counters[i % keys.size()];
+    guard.disown();
+    ring.put(std::move(guard));
+  }
+  releaser.join();
+  for (const std::size_t counter : counters) EXPECT_EQ(counter, 2 * kGuards / keys.size());
+  EXPECT_EQ(locks.active_lock_count(), 0U);
+}
+
+TEST(KeyLocks, AGuardThatIsPassedOnKeepsEvenItsFirstOwnerOut) {
+  KeyLocks locks;
+  KeyLocks::Guard guard = locks.lock("a");
+  EXPECT_TRUE(locks.try_lock("a"));
+  guard.disown();
+  EXPECT_FALSE(locks.try_lock("a"));
+  guard.release();
+  EXPECT_TRUE(locks.try_lock("a"));
+}
+
+TEST(KeyLocks, RefuseAnEmptyKey) {
+  KeyLocks locks;
+  EXPECT_THROW((void)locks.lock(""), Exception);
+  EXPECT_THROW((void)locks.try_lock(""), Exception);
+  EXPECT_THROW((void)locks.lock_all({"a", ""}), Exception);
+  EXPECT_EQ(locks.active_lock_count(), 0U);
+}
+
+TEST(KeyLocks, SayWhoHoldsAKeyAndWhoWaits) {
+  KeyLocks locks;
+  EXPECT_EQ(locks.explain("a").text(), "key \"a\": free");
+  KeyLocks::Guard guard = locks.lock("a");
+  const std::string thread = "thread " + std::to_string(gettid());
+  EXPECT_EQ(locks.holders("a").at(0).name, thread);
+  EXPECT_EQ(locks.explain("a").text(), "key \"a\": held by " + thread);
+  std::thread waiter([&] { const KeyLocks::Guard mine = locks.lock("a", LockMode::kShared); });
+  wait_for_line(locks, "a", 1);
+  KeyLocks::Guard again = locks.lock("a");
+  const std::string text = locks.explain("a").text();
+  EXPECT_TRUE(
+      text.starts_with("key \"a\": held by " + thread + " 2 times; 1 waiting, the first for "))
+      << text;
+  again.release();
+  guard.release();
+  waiter.join();
+  const KeyLocks::Guard reads = locks.lock("b", LockMode::kShared);
+  EXPECT_EQ(locks.explain("b").text(), "key \"b\": held by " + thread + " (shared)");
+}
+
+TEST(KeyLocks, LogWhatHappensToEachLock) {
+  std::vector<std::string> lines;
+  KeyLocks locks({.debug_log = [&](std::string_view line) { lines.emplace_back(line); }});
+  locks.with_lock("project-1", [] {});
+  EXPECT_EQ(lines, (std::vector<std::string>{
+                       "Creating new lock for key: project-1",
+                       "Acquiring lock for key: project-1",
+                       "Lock acquired for key: project-1",
+                       "Releasing lock for key: project-1 (signal: onComplete)",
+                       "Lock released for key: project-1",
+                   }));
+  lines.clear();
+  EXPECT_THROW(locks.with_lock("p", [] { throw 1; }), int);
+  EXPECT_THROW(locks.with_lock("p", [] { throw CancelledError(); }), CancelledError);
+  EXPECT_EQ(std::count(lines.begin(), lines.end(), "Releasing lock for key: p (signal: onError)"),
+            1);
+  EXPECT_EQ(std::count(lines.begin(), lines.end(), "Releasing lock for key: p (signal: cancel)"),
+            1);
+  lines.clear();
+  {
+    const KeyLocks::Guard outer = locks.lock("q");
+    const KeyLocks::Guard inner = locks.lock("q");
+  }
+  EXPECT_EQ(std::count(lines.begin(), lines.end(), "Creating new lock for key: q"), 1);
+  EXPECT_EQ(std::count(lines.begin(), lines.end(), "Lock released for key: q"), 2);
+}
+
+TEST(KeyLocks, GoOnIfTheirLogThrows) {
+  KeyLocks locks({.debug_log = [](std::string_view) { throw std::runtime_error("disk full"); }});
+  EXPECT_EQ(locks.with_lock("a", [] { return 1; }), 1);
+}
+
+TEST(KeyLocks, WithLockGivesWhatTheWorkReturns) {
+  KeyLocks locks;
+  int number = 3;
+  int& reference = locks.with_lock("a", [&]() -> int& { return number; });
+  EXPECT_EQ(&reference, &number);
+  EXPECT_EQ(*locks.with_lock("a", [] { return std::make_unique<int>(4); }), 4);
+}
+
+TEST(KeyLocksDeathTest, CannotBeDestroyedWhileAGuardIsOut) {
+  EXPECT_DEATH(
+      {
+        auto* locks = new KeyLocks;
+        KeyLocks::Guard guard = locks->lock("a");
+        delete locks;
+      },
+      "somebody holds");
+}
+
+// ---- one key as a mutex
+
+TEST(KeyLock, IsAMutexOfTheStandardKind) {
+  KeyLocks locks;
+  KeyLock a = locks.key("a");
+  KeyLock b = locks.key("b");
+  {
+    const std::scoped_lock both(a, b);
+    EXPECT_EQ(locks.active_lock_count(), 2U);
+  }
+  {
+    std::unique_lock held(a, 1s);
+    EXPECT_TRUE(held.owns_lock());
+    std::thread([&] {
+      EXPECT_FALSE(a.try_lock());
+      EXPECT_FALSE(a.try_lock_for(1ms));
+      EXPECT_FALSE(a.try_lock_until(std::chrono::system_clock::now() + 1ms));
+      EXPECT_FALSE(a.try_lock_shared());
+    }).join();
+  }
+  {
+    const std::shared_lock reads(a);
+    std::thread([&] {
+      EXPECT_TRUE(a.try_lock_shared_for(1s));
+      EXPECT_TRUE(a.try_lock_shared_until(std::chrono::steady_clock::now() + 1s));
+      a.unlock_shared();
+      a.unlock_shared();
+      EXPECT_FALSE(a.try_lock());
+    }).join();
+  }
+  std::lock(a, b);
+  a.unlock();
+  b.unlock();
+  EXPECT_EQ(locks.active_lock_count(), 0U);
+}
+
+TEST(KeyLock, MayBeUnlockedOnAnotherThread) {
+  KeyLocks locks;
+  KeyLock lock = locks.key("a");
+  std::unique_lock held(lock);
+  std::thread([moved = std::move(held)]() mutable { moved.unlock(); }).join();
+  EXPECT_EQ(locks.active_lock_count(), 0U);
+}
+
+TEST(KeyLockDeathTest, CannotBeUnlockedIfItIsNotHeld) {
+  KeyLocks locks;
+  EXPECT_DEATH(locks.key("a").unlock(), "not held");
+}
+
+}  // namespace
+}  // namespace keyway

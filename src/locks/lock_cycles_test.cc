@@ -1,0 +1,235 @@
+// Waits for locks that could never end: refused, with an error that names the cycle.
+#include <atomic>
+#include <latch>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <unistd.h>
+
+#include <gtest/gtest.h>
+
+#include "keyway/group_executor.h"
+#include "keyway/key_locks.h"
+#include "keyway/testing/sim_scheduler.h"
+#include "support/jobs.h"
+
+namespace keyway {
+namespace {
+
+using namespace std::chrono_literals;
+
+// The error that a call is refused with because it could never end; empty if it is not.
+template <class Call>
+std::string refusal(Call call) {
+  try {
+    call();
+  } catch (const Exception& exception) {
+    EXPECT_EQ(exception.code(), ErrorCode::kWaitCycle) << exception.what();
+    return exception.what();
+  }
+  return {};
+}
+
+TEST(LockCycle, OfTwoThreadsIsRefusedToOneAndNamed) {
+  KeyLocks locks;
+  std::latch both_hold(2);
+  const auto lock_both = [&](std::string_view first, std::string_view second) {
+    const KeyLocks::Guard guard = locks.lock(first);
+    both_hold.arrive_and_wait();
+    return refusal([&] { const KeyLocks::Guard next = locks.lock(second); });
+  };
+  std::string one_refused;
+  std::string other_refused;
+  pid_t one_id = 0;
+  pid_t other_id = 0;
+  std::thread one([&] {
+    one_id = gettid();
+    one_refused = lock_both("a", "b");
+  });
+  std::thread other([&] {
+    other_id = gettid();
+    other_refused = lock_both("b", "a");
+  });
+  one.join();
+  other.join();
+  EXPECT_NE(one_refused.empty(), other_refused.empty()) << "exactly one of them is refused";
+  const std::string one_waits = "thread " + std::to_string(one_id) + " waits for key \"b\"";
+  const std::string other_waits = "thread " + std::to_string(other_id) + " waits for key \"a\"";
+  if (other_refused.empty()) {
+    EXPECT_EQ(one_refused, "waiting for key \"b\" would never end: " + one_waits + "; " +
+                               other_waits +
+                               "; take the keys in one order everywhere, or by lock_all()");
+  } else {
+    EXPECT_EQ(other_refused, "waiting for key \"a\" would never end: " + other_waits + "; " +
+                                 one_waits +
+                                 "; take the keys in one order everywhere, or by lock_all()");
+  }
+  EXPECT_EQ(locks.active_lock_count(), 0U);
+}
+
+TEST(LockCycle, OfManyThreadsIsRefusedToOne) {
+  constexpr std::size_t kThreads = 6;
+  KeyLocks locks;
+  std::latch all_hold(kThreads);
+  std::atomic<int> refused = 0;
+  std::vector<std::thread> threads;
+  for (std::size_t i = 0; i < kThreads; ++i) {
+    threads.emplace_back([&, i] {
+      const KeyLocks::Guard mine = locks.lock(std::to_string(i));
+      all_hold.arrive_and_wait();
+      const std::string why = refusal(
+          [&] { const KeyLocks::Guard next = locks.lock(std::to_string((i + 1) % kThreads)); });
+      if (why.empty()) return;
+      ++refused;
+      for (std::size_t key = 0; key < kThreads; ++key) {
+        EXPECT_NE(why.find("key \"" + std::to_string(key) + '"'), std::string::npos) << why;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(refused, 1);
+}
+
+TEST(LockCycle, IsNotSeenInAWaitWithATimeout) {
+  KeyLocks locks;
+  const KeyLocks::Guard a = locks.lock("a");
+  std::thread other([&] {
+    const KeyLocks::Guard b = locks.lock("b");
+    EXPECT_FALSE(locks.try_lock_for("a", 20ms));
+  });
+  ASSERT_TRUE(eventually([&] { return locks.explain("a").waiting == 1; }));
+  EXPECT_EQ(refusal([&] { const KeyLocks::Guard b = locks.lock("b"); }), "");
+  other.join();
+}
+
+TEST(LockCycle, OfTwoReadersWhoBothWantToWriteIsRefusedToTheSecond) {
+  KeyLocks locks;
+  std::latch both_read(2);
+  std::atomic<int> refused = 0;
+  const auto upgrade = [&] {
+    const KeyLocks::Guard reads = locks.lock("a", LockMode::kShared);
+    both_read.arrive_and_wait();
+    refused += refusal([&] { const KeyLocks::Guard writes = locks.lock("a"); }).empty() ? 0 : 1;
+  };
+  std::thread one(upgrade);
+  std::thread other(upgrade);
+  one.join();
+  other.join();
+  EXPECT_EQ(refused, 1);
+  EXPECT_EQ(locks.active_lock_count(), 0U);
+}
+
+TEST(LockCycle, ThroughReadersBehindAWriterIsFound) {
+  KeyLocks locks;
+  KeyLocks::Guard reads = locks.lock("a", LockMode::kShared);
+  std::thread writer([&] { const KeyLocks::Guard mine = locks.lock("a"); });
+  ASSERT_TRUE(eventually([&] { return locks.explain("a").waiting == 1; }));
+  std::latch has_b(1);
+  std::thread reader([&] {
+    const KeyLocks::Guard b = locks.lock("b");
+    has_b.count_down();
+    const KeyLocks::Guard mine = locks.lock("a", LockMode::kShared);  // behind the writer
+  });
+  has_b.wait();
+  ASSERT_TRUE(eventually([&] { return locks.explain("a").waiting == 2; }));
+  EXPECT_NE(refusal([&] { const KeyLocks::Guard b = locks.lock("b"); }), "");
+  reads.release();
+  writer.join();
+  reader.join();
+}
+
+TEST(LockCycle, ThroughTwoLockManagersIsFound) {
+  KeyLocks one;
+  KeyLocks other;
+  const KeyLocks::Guard a = one.lock("a");
+  std::latch has_b(1);
+  std::thread thread([&] {
+    const KeyLocks::Guard b = other.lock("b");
+    has_b.count_down();
+    const KeyLocks::Guard mine = one.lock("a");
+  });
+  has_b.wait();
+  ASSERT_TRUE(eventually([&] { return one.explain("a").waiting == 1; }));
+  EXPECT_NE(refusal([&] { const KeyLocks::Guard b = other.lock("b"); }), "");
+  const_cast<KeyLocks::Guard&>(a).release();
+  thread.join();
+}
+
+TEST(LockCycle, OfAThreadThatWaitsForATaskThatWantsItsLockIsFound) {
+  KeyLocks locks;
+  GroupExecutor executor({});
+  KeyLocks::Guard guard = locks.lock("a");
+  auto handle =
+      executor.submit("group", "1", [&] { const KeyLocks::Guard mine = locks.lock("a"); });
+  ASSERT_TRUE(eventually([&] { return locks.explain("a").waiting == 1; }));
+  const std::string why = refusal([&] { (void)handle.join(); });
+  EXPECT_NE(why.find("task \"1\" of group \"group\" waits for key \"a\""), std::string::npos)
+      << why;
+  guard.release();
+  EXPECT_TRUE(handle.join().ok());
+}
+
+TEST(LockCycle, OfALockAndAQueueIsFound) {
+  testing::SimScheduler sim;
+  KeyLocks locks;
+  GroupExecutor executor({}, sim);
+  TaskHandle<void> second;
+  // The first of "a" waits for the lock, which belongs to the task of "b", which waits for the second of "a".
+  auto first = executor.submit("a", "1", [&]() -> Task<void> {
+    co_await sleep_for(1ms);
+    const KeyLocks::Guard guard = co_await locks.lock_async("key");
+  });
+  auto holder = executor.submit("b", "1", [&]() -> Task<void> {
+    const KeyLocks::Guard guard = co_await locks.lock_async("key");
+    co_await sleep_for(2ms);
+    (void)co_await second;
+  });
+  second = executor.submit("a", "2", [] {});
+  EXPECT_NE(refusal([&] { holder.join().value(); }), "");
+  EXPECT_TRUE(first.join().ok());
+}
+
+TEST(LockCycle, OfCoroutinesIsRefusedToOneAndNamed) {
+  testing::SimScheduler sim;
+  KeyLocks locks;
+  GroupExecutor executor({}, sim);
+  const auto lock_both = [&](std::string first, std::string second) -> Task<void> {
+    const KeyLocks::Guard guard = co_await locks.lock_async(first);
+    co_await sleep_for(1ms);
+    const KeyLocks::Guard next = co_await locks.lock_async(second);
+  };
+  auto one = executor.submit("one", "1", [&] { return lock_both("a", "b"); });
+  auto other = executor.submit("other", "2", [&] { return lock_both("b", "a"); });
+  EXPECT_TRUE(one.join().ok());
+  EXPECT_EQ(
+      refusal([&] { other.join().value(); }),
+      "waiting for key \"a\" would never end: task \"2\" of group \"other\" waits for key \"a\"; "
+      "task \"1\" of group \"one\" waits for key \"b\"; take the keys in one order everywhere, or "
+      "by lock_all()");
+}
+
+TEST(LockCycle, IsNotSeenThroughAGuardThatWasPassedOn) {
+  KeyLocks locks;
+  KeyLocks::Guard passed_on = locks.lock("a");
+  passed_on.disown();
+  std::latch has_b(1);
+  std::thread other([&] {
+    const KeyLocks::Guard b = locks.lock("b");
+    has_b.count_down();
+    const KeyLocks::Guard a = locks.lock("a");
+  });
+  has_b.wait();
+  ASSERT_TRUE(eventually([&] { return locks.explain("a").waiting == 1; }));
+  std::thread releaser([&] {
+    ASSERT_TRUE(eventually([&] { return locks.explain("b").waiting == 1; }));
+    passed_on.release();
+  });
+  EXPECT_EQ(refusal([&] { const KeyLocks::Guard b = locks.lock("b"); }), "");
+  other.join();
+  releaser.join();
+}
+
+}  // namespace
+}  // namespace keyway

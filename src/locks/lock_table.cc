@@ -1,0 +1,330 @@
+#include "locks/lock_table.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "keyway/detail/check.h"
+#include "keyway/detail/short_text.h"
+
+namespace keyway::detail {
+
+namespace {
+
+constexpr std::uint32_t kFewestBuckets = 8;
+
+std::uint64_t id_of(const Operation* operation) {
+  return operation == nullptr ? 0 : operation->id();
+}
+
+bool is_within(const Operation* operation, std::uint64_t id) {
+  return operation != nullptr && operation->is_within(id);
+}
+
+bool is_held(const LockEntry& entry) { return (entry.hold.exclusive | entry.hold.shared) != 0; }
+
+template <class Test>  // bool test(const LockHold&)
+bool all_holds(const LockEntry& entry, Test test) {
+  if (!is_held(entry)) return true;
+  if (!test(entry.hold)) return false;
+  return entry.extra == nullptr ||
+         std::all_of(entry.extra->others.begin(), entry.extra->others.end(), test);
+}
+
+bool conflicts(const LockHold& hold, LockMode mode) {
+  return mode == LockMode::kExclusive || hold.exclusive > 0;
+}
+
+bool may_hold(const LockEntry& entry, const Operation* operation, LockMode mode) {
+  return all_holds(entry, [&](const LockHold& hold) {
+    return !conflicts(hold, mode) || is_within(operation, hold.operation);
+  });
+}
+
+bool reenters(const LockEntry& entry, const Operation* operation) {
+  return operation != nullptr && !all_holds(entry, [&](const LockHold& hold) {
+           return !operation->is_within(hold.operation);
+         });
+}
+
+void count(LockHold& hold, LockMode mode) {
+  ++(mode == LockMode::kExclusive ? hold.exclusive : hold.shared);
+}
+
+template <class Test>
+LockHold* find_hold_if(LockEntry& entry, Test test) {
+  if (is_held(entry) && test(entry.hold)) return &entry.hold;
+  if (entry.extra == nullptr) return nullptr;
+  const auto found = std::find_if(entry.extra->others.begin(), entry.extra->others.end(), test);
+  return found == entry.extra->others.end() ? nullptr : &*found;
+}
+
+LockHold* find_hold(LockEntry& entry, std::uint64_t operation) {
+  return find_hold_if(entry, [&](const LockHold& hold) { return hold.operation == operation; });
+}
+
+LockEntry::Extra& extra_of(LockEntry& entry) {
+  if (entry.extra == nullptr) entry.extra = std::make_unique<LockEntry::Extra>();
+  return *entry.extra;
+}
+
+void add_hold(LockEntry& entry, std::uint64_t operation, LockMode mode) {
+  LockHold* hold = find_hold(entry, operation);
+  if (hold == nullptr) {
+    hold = is_held(entry) ? &extra_of(entry).others.emplace_back() : &entry.hold;
+    hold->operation = operation;
+  }
+  count(*hold, mode);
+}
+
+void remove_hold(LockEntry& entry, LockHold& hold, LockMode mode) {
+  std::uint32_t& times = mode == LockMode::kExclusive ? hold.exclusive : hold.shared;
+  KEYWAY_CHECK(times > 0, "a lock is released that is not held");
+  if (--times > 0 || (hold.exclusive | hold.shared) != 0) return;
+  hold.operation = 0;
+  if (entry.extra == nullptr || entry.extra->others.empty()) return;
+  std::swap(hold, entry.extra->others.back());
+  entry.extra->others.pop_back();
+}
+
+}  // namespace
+
+LockTable::~LockTable() {
+  KEYWAY_CHECK(size() == 0, "a KeyLocks is destroyed while somebody holds or waits for a lock");
+}
+
+LockEntry* LockTable::try_acquire(std::string_view key, std::size_t hash,
+                                  const Operation* operation, LockMode mode) {
+  const std::uint64_t id = id_of(operation);
+  Shard& shard = shard_of(hash);
+  SpinGuard guard(shard.lock);
+  LockEntry* entry = find(shard, key, hash);
+  if (entry == nullptr) {
+    entry = &make(shard, key, hash);
+    entry->hold.operation = id;
+    count(entry->hold, mode);
+    return entry;
+  }
+  const bool its_turn = entry->waiters.empty() || reenters(*entry, operation);
+  if (!its_turn || !may_hold(*entry, operation, mode)) return nullptr;
+  add_hold(*entry, id, mode);
+  return entry;
+}
+
+LockTable::Entered LockTable::acquire_or_wait(std::string_view key, std::size_t hash,
+                                              LockWaiter& waiter) {
+  const std::uint64_t id = id_of(waiter.operation);
+  Shard& shard = shard_of(hash);
+  SpinGuard guard(shard.lock);
+  if (waiter.cancelled) return Entered::kCancelled;
+  LockEntry* entry = find(shard, key, hash);
+  if (entry == nullptr) entry = &make(shard, key, hash);
+  waiter.entry = entry;
+  const bool again = reenters(*entry, waiter.operation);
+  if ((entry->waiters.empty() || again) && may_hold(*entry, waiter.operation, waiter.mode)) {
+    add_hold(*entry, id, waiter.mode);
+    return Entered::kHasIt;
+  }
+  again ? entry->waiters.push_front(waiter) : entry->waiters.push_back(waiter);
+  return Entered::kWaits;
+}
+
+bool LockTable::withdraw(std::size_t hash, LockWaiter& waiter, bool cancels) {
+  Shard& shard = shard_of(hash);
+  Waiter* granted = nullptr;
+  {
+    SpinGuard guard(shard.lock);
+    if (waiter.entry == nullptr && cancels) {
+      waiter.cancelled = true;
+      return false;
+    }
+    if (!WaiterList::linked(waiter)) return false;
+    WaiterList::unlink(waiter);
+    waiter.cancelled = cancels;
+    granted = pass_on(shard, *waiter.entry);
+  }
+  tell(granted);
+  return true;
+}
+
+void LockTable::release(const Held& held) {
+  Shard& shard = shard_of(held.entry->hash);
+  Waiter* granted = nullptr;
+  {
+    SpinGuard guard(shard.lock);
+    LockHold* hold = find_hold(*held.entry, held.operation);
+    KEYWAY_CHECK(hold != nullptr, "a lock is released that is not held");
+    remove_hold(*held.entry, *hold, held.mode);
+    granted = pass_on(shard, *held.entry);
+  }
+  tell(granted);
+}
+
+bool LockTable::release_one(std::string_view key, std::size_t hash, std::uint64_t operation,
+                            LockMode mode) {
+  Shard& shard = shard_of(hash);
+  Waiter* granted = nullptr;
+  {
+    SpinGuard guard(shard.lock);
+    LockEntry* entry = find(shard, key, hash);
+    if (entry == nullptr) return false;
+    const auto has_mode = [&](const LockHold& hold) {
+      return (mode == LockMode::kExclusive ? hold.exclusive : hold.shared) > 0;
+    };
+    LockHold* hold = find_hold(*entry, operation);
+    if (hold == nullptr || !has_mode(*hold)) hold = find_hold_if(*entry, has_mode);
+    if (hold == nullptr) return false;
+    remove_hold(*entry, *hold, mode);
+    granted = pass_on(shard, *entry);
+  }
+  tell(granted);
+  return true;
+}
+
+void LockTable::disown(const Held& held) {
+  Shard& shard = shard_of(held.entry->hash);
+  SpinGuard guard(shard.lock);
+  LockHold* hold = find_hold(*held.entry, held.operation);
+  KEYWAY_CHECK(hold != nullptr, "a lock is given away that is not held");
+  add_hold(*held.entry, 0, held.mode);
+  remove_hold(*held.entry, *find_hold(*held.entry, held.operation), held.mode);
+}
+
+std::size_t LockTable::size() const {
+  std::size_t sum = 0;
+  for (const Shard& shard : shards_) {
+    SpinGuard guard(shard.lock);
+    sum += shard.in_buckets + (shard.first_used ? 1 : 0);
+  }
+  return sum;
+}
+
+// ---- who is next
+
+Waiter* LockTable::pass_on(Shard& shard, LockEntry& entry) {
+  Waiter* first = nullptr;
+  Waiter** last = &first;
+  while (!entry.waiters.empty()) {
+    auto& next = static_cast<LockWaiter&>(*entry.waiters.front());
+    if (!may_hold(entry, next.operation, next.mode)) break;
+    WaiterList::unlink(next);
+    add_hold(entry, id_of(next.operation), next.mode);
+    *last = &next;
+    last = &next.next;
+  }
+  *last = nullptr;
+  if (!is_held(entry) && entry.waiters.empty()) free(shard, entry);
+  return first;
+}
+
+void LockTable::tell(Waiter* granted) {
+  while (granted != nullptr) {
+    auto& waiter = static_cast<LockWaiter&>(*granted);
+    granted = granted->next;
+    waiter.granted();
+  }
+}
+
+std::vector<LockHold> holds_of(const LockEntry& entry) {
+  std::vector<LockHold> holds;
+  all_holds(entry, [&](const LockHold& hold) {
+    holds.push_back(hold);
+    return true;
+  });
+  return holds;
+}
+
+// With others who share it one does not conflict; then it is those that stand before it in line, and want it for
+// themselves, who are in the way, and they wait for all who hold it.
+std::vector<std::uint64_t> holders_in_the_way(const LockEntry& entry, const Operation& operation,
+                                              LockMode mode, const LockWaiter* waiter) {
+  std::vector<std::uint64_t> found;
+  bool all = mode == LockMode::kExclusive;
+  for (auto one = entry.waiters.begin(); !all && one != entry.waiters.end(); ++one) {
+    if (&*one == waiter) break;
+    const auto& ahead = static_cast<const LockWaiter&>(*one);
+    all = ahead.mode == LockMode::kExclusive && !ahead.bounded;
+  }
+  all_holds(entry, [&](const LockHold& hold) {
+    if ((all || hold.exclusive > 0) && !operation.is_within(hold.operation)) {
+      found.push_back(hold.operation);
+    }
+    return true;
+  });
+  return found;
+}
+
+// ---- entries
+
+LockEntry* LockTable::find(const Shard& shard, std::string_view key, std::size_t hash) {
+  if (shard.first_used && shard.first.hash == hash && same_text(shard.first.key(), key)) {
+    return &shard.first;
+  }
+  return shard.in_buckets == 0 ? nullptr : find_in_buckets(shard, key, hash);
+}
+
+LockEntry* LockTable::find_in_buckets(const Shard& shard, std::string_view key, std::size_t hash) {
+  LockEntry* entry = shard.buckets[hash & (shard.bucket_count - 1)];
+  while (entry != nullptr && !(entry->hash == hash && same_text(entry->key(), key))) {
+    entry = entry->next;
+  }
+  return entry;
+}
+
+LockEntry& LockTable::make(Shard& shard, std::string_view key, std::size_t hash) {
+  std::unique_ptr<LockEntry::Extra> extra;
+  if (key.size() > sizeof shard.first.short_key) [[unlikely]] {
+    extra = std::make_unique<LockEntry::Extra>();
+    extra->long_key = std::make_unique<char[]>(key.size());
+  }
+  LockEntry& entry = shard.first_used ? make_in_buckets(shard, hash) : shard.first;
+  if (&entry == &shard.first) shard.first_used = true;
+  entry.hash = hash;
+  entry.key_size = static_cast<std::uint32_t>(key.size());
+  copy_text(extra != nullptr ? extra->long_key.get() : entry.short_key, key);
+  entry.extra = std::move(extra);
+  return entry;
+}
+
+LockEntry& LockTable::make_in_buckets(Shard& shard, std::size_t hash) {
+  if (shard.in_buckets >= shard.bucket_count) {
+    resize(shard, std::max(kFewestBuckets, shard.bucket_count * 2));
+  }
+  auto* entry = new LockEntry;
+  LockEntry*& bucket = shard.buckets[hash & (shard.bucket_count - 1)];
+  entry->next = std::exchange(bucket, entry);
+  ++shard.in_buckets;
+  return *entry;
+}
+
+void LockTable::resize(Shard& shard, std::uint32_t count) {
+  auto buckets = std::make_unique<LockEntry*[]>(count);
+  for (std::uint32_t i = 0; i < shard.bucket_count; ++i) {
+    LockEntry* entry = shard.buckets[i];
+    while (entry != nullptr) {
+      LockEntry* next = entry->next;
+      entry->next = std::exchange(buckets[entry->hash & (count - 1)], entry);
+      entry = next;
+    }
+  }
+  shard.buckets = std::move(buckets);
+  shard.bucket_count = count;
+}
+
+void LockTable::free(Shard& shard, LockEntry& entry) {
+  if (&entry != &shard.first) return free_in_buckets(shard, entry);
+  shard.first_used = false;
+  entry.extra.reset();
+}
+
+void LockTable::free_in_buckets(Shard& shard, LockEntry& entry) {
+  LockEntry** link = &shard.buckets[entry.hash & (shard.bucket_count - 1)];
+  while (*link != &entry) link = &(*link)->next;
+  *link = entry.next;
+  delete &entry;
+  --shard.in_buckets;
+  if (shard.bucket_count > kFewestBuckets && shard.in_buckets < shard.bucket_count / 8) {
+    resize(shard, shard.bucket_count / 2);
+  }
+}
+
+}  // namespace keyway::detail

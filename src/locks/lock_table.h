@@ -1,0 +1,136 @@
+// The locks that somebody holds or waits for, by key: the state behind KeyLocks.
+//
+// One spin lock per shard is taken once to lock and once to unlock. A shard has room for one key in its own cache
+// line, which is all that most locks ever touch; a key that finds it taken gets a block of its own.
+//
+// A hold is counted for the operation that took it. Who wants a lock may have it when all holds that are in the way
+// are its own, or belong to operations of which it is a part: so a branch of when_all() may lock what its parent has
+// locked, but two branches exclude each other.
+//
+// Thread safety: every method from any thread. Nobody is woken, and no user code runs, under a shard's lock.
+// Lifetime: when it is destroyed, nobody may hold or wait for a lock.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "base/hash_key.h"
+#include "base/spin_lock.h"
+#include "keyway/detail/lock_waiter.h"
+#include "lanes/waiter_list.h"
+
+namespace keyway::detail {
+
+struct LockHold {
+  std::uint64_t operation = 0;  // 0: nobody that is known
+  std::uint32_t exclusive = 0;  // how often
+  std::uint32_t shared = 0;
+};
+
+// A key that is held, or waited for.
+struct LockEntry {
+  std::string_view key() const {
+    return {key_size <= sizeof short_key ? short_key : extra->long_key.get(), key_size};
+  }
+
+  // What is touched when nobody else is there.
+  std::size_t hash = 0;
+  LockHold hold;  // the first; all 0: none
+  std::uint32_t key_size = 0;
+  char short_key[28];
+
+  WaiterList waiters;
+  LockEntry* next = nullptr;  // in its bucket
+  struct Extra {
+    std::unique_ptr<char[]> long_key;
+    std::vector<LockHold> others;  // more holds, if the first is one
+  };
+  std::unique_ptr<Extra> extra;  // null: neither
+};
+
+class LockTable {
+ public:
+  LockTable() = default;
+  ~LockTable();
+  LockTable(const LockTable&) = delete;
+  LockTable& operator=(const LockTable&) = delete;
+
+  static std::size_t hash(std::string_view key) { return hash_key(key); }
+
+  // The lock, if it can be had without waiting; else null.
+  LockEntry* try_acquire(std::string_view key, std::size_t hash, const Operation* operation,
+                         LockMode mode);
+  // Who has to wait stands in line behind all others, or before them if it holds the lock in some way already.
+  enum class Entered { kHasIt, kWaits, kCancelled };
+  Entered acquire_or_wait(std::string_view key, std::size_t hash, LockWaiter& waiter);
+  // True if it still stood in line. If it `cancels`, it does not get into it later either.
+  bool withdraw(std::size_t hash, LockWaiter& waiter, bool cancels = false);
+
+  // What one hold was, as long as it is not given back.
+  struct Held {
+    LockEntry* entry = nullptr;
+    std::uint64_t operation = 0;
+    LockMode mode = LockMode::kExclusive;
+  };
+  void release(const Held& held);
+  // Of whoever holds `key`, `operation` first. False if nobody does, in this mode.
+  bool release_one(std::string_view key, std::size_t hash, std::uint64_t operation, LockMode mode);
+  // The hold belongs to nobody from now on.
+  void disown(const Held& held);
+
+  // Calls visit(const LockEntry*), null if there is none, under the shard's lock.
+  template <class Visit>
+  auto with_entry(std::string_view key, std::size_t hash, Visit visit) const {
+    const Shard& shard = shard_of(hash);
+    SpinGuard guard(shard.lock);
+    return visit(find(shard, key, hash));
+  }
+  std::size_t size() const;
+
+ private:
+  static constexpr std::size_t kShards = 64;
+
+  struct alignas(128) Shard {
+    mutable SpinLock lock;
+    bool first_used KEYWAY_GUARDED_BY(lock) = false;
+    mutable LockEntry first KEYWAY_GUARDED_BY(lock);
+    // The others, in buckets.
+    std::unique_ptr<LockEntry*[]> buckets KEYWAY_GUARDED_BY(lock);
+    std::uint32_t bucket_count KEYWAY_GUARDED_BY(lock) = 0;  // 0, or a power of two
+    std::uint32_t in_buckets KEYWAY_GUARDED_BY(lock) = 0;
+  };
+
+  const Shard& shard_of(std::size_t hash) const { return shards_[(hash >> 48) % kShards]; }
+  Shard& shard_of(std::size_t hash) { return shards_[(hash >> 48) % kShards]; }
+  static LockEntry* find(const Shard& shard, std::string_view key, std::size_t hash)
+      KEYWAY_REQUIRES(shard.lock);
+  static LockEntry* find_in_buckets(const Shard& shard, std::string_view key, std::size_t hash)
+      KEYWAY_REQUIRES(shard.lock);
+  static LockEntry& make(Shard& shard, std::string_view key, std::size_t hash)
+      KEYWAY_REQUIRES(shard.lock);
+  static LockEntry& make_in_buckets(Shard& shard, std::size_t hash) KEYWAY_REQUIRES(shard.lock);
+  static void resize(Shard& shard, std::uint32_t count) KEYWAY_REQUIRES(shard.lock);
+  static void free(Shard& shard, LockEntry& entry) KEYWAY_REQUIRES(shard.lock);
+  static void free_in_buckets(Shard& shard, LockEntry& entry) KEYWAY_REQUIRES(shard.lock);
+  // Who is next gets the lock, if it can; the entry goes if nobody is there any more. Gives those to be told, as
+  // a chain by `next`.
+  static Waiter* pass_on(Shard& shard, LockEntry& entry) KEYWAY_REQUIRES(shard.lock);
+  static void tell(Waiter* granted);
+
+  static_assert(sizeof(Shard) == 128);
+
+  std::array<Shard, kShards> shards_;
+};
+
+// REQUIRES, as what follows: the lock of the entry's shard.
+std::vector<LockHold> holds_of(const LockEntry& entry);
+
+// Who is in the way of `operation`, if it wants the lock and stands, or would stand, at `waiter`'s place: the ids
+// of their operations.
+std::vector<std::uint64_t> holders_in_the_way(const LockEntry& entry, const Operation& operation,
+                                              LockMode mode, const LockWaiter* waiter);
+
+}  // namespace keyway::detail

@@ -1,0 +1,40 @@
+// A wait for a lock, as the graph of all waits sees it.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "locks/lock_table.h"
+#include "runtime/wait_graph.h"
+
+namespace keyway::detail {
+
+class LockWait final : private WantedLock {
+ public:
+  LockWait(const LockTable& table, std::string_view key, std::size_t hash, LockWaiter& waiter)
+      : table_(table), key_(key), hash_(hash), waiter_(waiter) {}
+  ~LockWait() { end(); }
+  LockWait(const LockWait&) = delete;
+  LockWait& operator=(const LockWait&) = delete;
+
+  // Comes before it stands in line. An error (kWaitCycle) if the wait would never end.
+  Result<void> begin();
+  void end() {
+    if (ticket_) WaitGraph::instance().end(*ticket_);
+    ticket_.reset();
+  }
+
+ private:
+  std::vector<std::uint64_t> in_the_way_of(const Operation& waiter) const override;
+  std::string name() const override { return "key \"" + std::string(key_) + '"'; }
+
+  const LockTable& table_;
+  const std::string_view key_;
+  const std::size_t hash_;
+  LockWaiter& waiter_;
+  std::optional<WaitGraph::Ticket> ticket_;
+};
+
+}  // namespace keyway::detail
