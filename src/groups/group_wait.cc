@@ -190,14 +190,15 @@ Lane* TaskWaits::give_back_lane() {
   return gave.post_turn ? &lane : nullptr;
 }
 
-void TaskWaits::end(detail::Wakeup& wakeup) {
+void TaskWaits::end(detail::Wakeup& wakeup, bool refused) {
   GroupEngine& engine = engine_;
   enum { kWakeNow, kLater, kComeBack, kEnterGate } next = kLater;
   {
     MutexLock lock(engine.waits_mutex_);
     --open_;
     count_again();
-    if (!lane_given_back_ && !gate_given_back_) {
+    const bool others_wait = refused && open_ > 0;
+    if ((!lane_given_back_ && !gate_given_back_) || others_wait) {
       next = kWakeNow;
       if (open_ == 0) engine.waits_.erase(&waiter_);  // and this object with it
     } else {
@@ -301,7 +302,7 @@ Result<std::unique_ptr<detail::TaskWait>> GroupEngine::begin_wait(TaskCore& wait
                                    .bounded = bounded});
   if (ticket) return std::unique_ptr<detail::TaskWait>(new GroupWait(*waits, *ticket));
   ThreadWakeup back;
-  waits->end(back);
+  waits->end(back, /*refused=*/true);
   back.wait(scheduler_);
   return ticket.error();
 }

@@ -33,8 +33,9 @@ class TaskWaits final : private GlobalGate::Returner {
   Lane* give_back_lane();
   bool lane_given_back() const { return lane_given_back_; }  // REQUIRES: as begin()
 
-  // One wait is over: `wakeup` is woken when none is left and the permits are back.
-  void end(detail::Wakeup& wakeup);
+  // One wait is over: `wakeup` is woken when none is left and the permits are back. One that was refused does
+  // not wait for the others, which may need what comes after it.
+  void end(detail::Wakeup& wakeup, bool refused = false);
 
   // Called when the task's turn in its lane has come again.
   void came_back(Lane& lane, std::uint32_t units);

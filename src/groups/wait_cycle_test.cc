@@ -161,6 +161,33 @@ TEST(WaitCycle, IsFoundAlsoIfATaskOfItWaitsForAnotherOneToo) {
   });
 }
 
+TEST(WaitCycle, IsRefusedToOneBranchAtOnceThoughAnotherWaits) {
+  expect_ends([] {
+    SimScheduler sim;
+    GroupExecutor executor({}, sim);
+    bool refused = false;
+    TaskHandle<void> self;
+    auto behind = executor.submit("other", "1", [&]() -> Task<void> {
+      while (!refused) co_await sleep_for(1ms);
+    });
+    TaskHandle<void> same_group;
+    const auto wait_for_itself = [&]() -> Task<void> {
+      try {
+        (void)co_await self;
+      } catch (const Exception& exception) {
+        refused = exception.code() == ErrorCode::kWaitCycle;
+      }
+    };
+    self = executor.submit("a", "1", [&]() -> Task<void> {
+      co_await sleep_for(1ms);
+      co_await when_all(await_one(same_group), wait_for_itself());
+    });
+    same_group = executor.submit("a", "2", [&] { return await_one(behind); });
+    EXPECT_TRUE(executor.shutdown(1h));
+    EXPECT_TRUE(refused);
+  });
+}
+
 TEST(WaitCycle, IsNotClosedByAWaitWithATimeout) {
   GroupExecutor executor({.global_max_in_flight = 1});
   TaskHandle<void> a;

@@ -14,6 +14,7 @@ class WaiterList {
 
   bool empty() const { return ends_.next == &ends_; }
   Waiter* front() const { return ends_.next; }  // REQUIRES: not empty
+  const Waiter* end_marker() const { return &ends_; }  // what the last one's `next` is
   bool has_more_than_one() const { return ends_.next != ends_.previous; }
 
   void push_back(Waiter& waiter) {

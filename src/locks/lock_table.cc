@@ -119,12 +119,13 @@ LockTable::Entered LockTable::acquire_or_wait(std::string_view key, std::size_t 
   LockEntry* entry = find(shard, key, hash);
   if (entry == nullptr) entry = &make(shard, key, hash);
   waiter.entry = entry;
-  const bool again = reenters(*entry, waiter.operation);
-  if ((entry->waiters.empty() || again) && may_hold(*entry, waiter.operation, waiter.mode)) {
+  waiter.again = reenters(*entry, waiter.operation);
+  const bool its_turn = entry->waiters.empty() || waiter.again;
+  if (its_turn && may_hold(*entry, waiter.operation, waiter.mode)) {
     add_hold(*entry, id, waiter.mode);
     return Entered::kHasIt;
   }
-  again ? entry->waiters.push_front(waiter) : entry->waiters.push_back(waiter);
+  waiter.again ? entry->waiters.push_front(waiter) : entry->waiters.push_back(waiter);
   return Entered::kWaits;
 }
 
@@ -200,12 +201,20 @@ std::size_t LockTable::size() const {
 
 // ---- who is next
 
+// Those who hold it already stand before all others. One of them may wait for what another lets go, so each of them
+// is looked at; who stands behind one that cannot go on waits too.
 Waiter* LockTable::pass_on(Shard& shard, LockEntry& entry) {
   Waiter* first = nullptr;
   Waiter** last = &first;
-  while (!entry.waiters.empty()) {
-    auto& next = static_cast<LockWaiter&>(*entry.waiters.front());
-    if (!may_hold(entry, next.operation, next.mode)) break;
+  bool held_up = false;
+  for (Waiter* one = entry.waiters.front(); one != entry.waiters.end_marker();) {
+    auto& next = static_cast<LockWaiter&>(*one);
+    one = one->next;
+    if (held_up && !next.again) break;
+    if (!may_hold(entry, next.operation, next.mode)) {
+      held_up = true;
+      continue;
+    }
     WaiterList::unlink(next);
     add_hold(entry, id_of(next.operation), next.mode);
     *last = &next;

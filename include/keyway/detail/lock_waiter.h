@@ -23,6 +23,7 @@ class LockWaiter : public Waiter {
   const Operation* const operation;  // null: nobody that Keyway knows
   const LockMode mode;
   const bool bounded;          // leaves the line by itself, by a timeout
+  bool again = false;          // it, or one it is a part of, holds the lock already
   bool cancelled = false;      // may not get into the line any more; under its shard's lock
   LockEntry* entry = nullptr;  // of the lock in whose line it stands, or that it has got
   TimePoint since{};

@@ -1,0 +1,325 @@
+// Random coroutines that lock, wait, nest, branch, throw and are cancelled, in random order, under virtual time:
+// whatever happens, what must always be true of locks is true. A schedule is its seed: KEYWAY_SEED=n runs that one
+// alone, and says what happens; KEYWAY_SCHEDULES=n runs n of them in each of the four parts.
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <deque>
+#include <iostream>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "keyway/group_executor.h"
+#include "keyway/key_locks.h"
+#include "keyway/testing/sim_scheduler.h"
+
+namespace keyway {
+namespace {
+
+using std::chrono::microseconds;
+
+std::optional<std::uint64_t> number_from_environment(const char* name) {
+  const char* text = std::getenv(name);
+  if (text == nullptr) return std::nullopt;
+  return std::strtoull(text, nullptr, 10);
+}
+
+// A task, or a branch of one: "3", "3.1", "3.1.0". A branch is a part of those whose name it begins with.
+using Name = std::string;
+
+bool is_part_of(const Name& part, const Name& whole) {
+  return part == whole || part.starts_with(whole + ".");
+}
+Name task_of(const Name& name) { return name.substr(0, name.find('.')); }
+
+class Schedule {
+ public:
+  // `lets_go`: a bug on purpose; each guard is released as soon as it is taken.
+  Schedule(std::uint64_t seed, bool lets_go) : sim_(seed), seed_(seed), lets_go_(lets_go) {}
+
+  // The first thing that was wrong; empty if nothing was.
+  std::string run() {
+    executor_ = std::make_unique<GroupExecutor>(
+        GroupPolicy{.default_group = {.max_concurrency = 100}}, sim_);
+    const std::uint64_t tasks = 2 + below(6);
+    for (std::uint64_t i = 0; i < tasks; ++i) submit();
+    for (std::uint64_t i = below(40); i > 0; --i) {
+      if (one_in(12)) cancel_one();
+      if (!sim_.run_one()) break;
+    }
+    sim_.run_until_idle();
+    for (TaskHandle<void>& handle : handles_) expect(handle.is_done(), "a task waits for ever");
+    executor_.reset();
+    expect(locks_.active_lock_count() == 0, "a lock was left behind");
+    return wrong_.empty() ? "" : "seed " + std::to_string(seed_) + ": " + wrong_;
+  }
+
+ private:
+  static constexpr std::array<const char*, 3> kKeys{"a", "b", "c"};
+
+  // Of one key, as seen from outside.
+  struct Ask {
+    Name who;
+    LockMode mode;
+    bool again = false;  // holds it already, or is a part of one that does
+  };
+  struct Key {
+    std::vector<Ask> holds;
+    std::vector<Ask> line;  // who asked and has neither got it nor given up; first in first
+  };
+
+  std::uint64_t below(std::uint64_t bound) { return sim_.random_below(bound); }
+  bool one_in(std::uint64_t n) { return below(n) == 0; }
+  void expect(bool holds, const std::string& what) {
+    if (!holds && wrong_.empty()) wrong_ = what;
+  }
+  void say(const std::string& what) const {
+    if (says_all_) std::cerr << what << '\n';
+  }
+
+  void submit() {
+    const Name name = std::to_string(handles_.size());
+    handles_.push_back(executor_->submit("group " + name, name, [this, name] { return work(name, 0); }));
+  }
+  void cancel_one() {
+    TaskHandle<void>& handle = handles_[below(handles_.size())];
+    say("cancel " + std::string(handle.task_id()));
+    cancelled_.insert(std::string(handle.task_id()));
+    handle.cancel();
+  }
+  static LockMode mode_of(std::uint64_t number) {
+    return number == 0 ? LockMode::kShared : LockMode::kExclusive;
+  }
+
+  // A guard, and what the model must hear when it goes, however that comes about.
+  class Held {
+   public:
+    Held(Schedule& schedule, Name who, std::string key, LockMode mode, KeyLocks::Guard guard)
+        : schedule_(schedule),
+          who_(std::move(who)),
+          key_(std::move(key)),
+          mode_(mode),
+          guard_(std::move(guard)) {}
+    Held(const Held&) = delete;
+    Held& operator=(const Held&) = delete;
+    ~Held() {
+      schedule_.gives_back(who_, key_, mode_);
+      guard_.release();
+    }
+
+   private:
+    Schedule& schedule_;
+    const Name who_;
+    const std::string key_;
+    const LockMode mode_;
+    KeyLocks::Guard guard_;
+  };
+
+  using HeldKeys = std::vector<std::unique_ptr<Held>>;
+
+  Task<void> work(Name me, int depth) {
+    HeldKeys held;
+    for (std::uint64_t steps = 1 + below(5); steps > 0; --steps) {
+      const std::string key = kKeys[below(kKeys.size())];
+      const LockMode mode = mode_of(below(3));
+      switch (below(8)) {
+        case 0:
+        case 1:
+          co_await lock(me, key, mode, held);
+          break;
+        case 2:
+          if (KeyLocks::Guard guard = try_lock(me, key, mode)) took(me, key, mode, guard, held);
+          break;
+        case 3:
+          if (!held.empty()) held.erase(held.begin() + static_cast<long>(below(held.size())));
+          break;
+        case 4:
+          co_await lock_all(me, held);
+          break;
+        case 5:
+          if (depth < 2) co_await when_all(work(me + ".0", depth + 1), work(me + ".1", depth + 1));
+          break;
+        case 6:
+          co_await wait_for_another(me);
+          break;
+        default:
+          if (one_in(6)) throw std::runtime_error("on purpose");
+          co_await sleep_for(microseconds(below(20)));
+      }
+    }
+  }
+
+  Task<void> lock(const Name& me, std::string key, LockMode mode, HeldKeys& held) {
+    say(me + " wants " + key + ' ' + to_string(mode));
+    keys_[key].line.push_back({me, mode, holds(me, key)});
+    try {
+      KeyLocks::Guard guard = co_await locks_.lock_async(key, mode);
+      check_turn(me, key, mode);
+      leave_line(me, key);
+      took(me, key, mode, guard, held);
+    } catch (const Exception& error) {
+      say(me + " does not get " + key + ": " + error.what());
+      if (error.code() == ErrorCode::kWaitCycle) {
+        expect(reaches(task_of(me)), "not a cycle: " + std::string(error.what()));
+      }
+      leave_line(me, key);
+      if (error.code() == ErrorCode::kCancelled) throw;
+    }
+  }
+
+  KeyLocks::Guard try_lock(const Name& me, const std::string& key, LockMode mode) {
+    keys_[key].line.push_back({me, mode, holds(me, key)});
+    KeyLocks::Guard guard = locks_.try_lock(key, mode);
+    if (guard) check_turn(me, key, mode);
+    leave_line(me, key);
+    return guard;
+  }
+
+  Task<void> lock_all(const Name& me, HeldKeys& held) {
+    if (!held.empty()) co_return;
+    // One after the other, as lock_all_async() does: so that each is seen.
+    for (const char* key : kKeys) {
+      if (one_in(2)) co_await lock(me, key, LockMode::kExclusive, held);
+    }
+  }
+
+  Task<void> wait_for_another(const Name& me) {
+    const std::size_t other = below(handles_.size());
+    if (!awaited_.insert(other).second) co_return;  // a result is given out once
+    say(me + " waits for task " + std::to_string(other));
+    waits_[me] = std::to_string(other);
+    try {
+      (void)co_await handles_[other];
+    } catch (const Exception& error) {
+      if (error.code() == ErrorCode::kWaitCycle) {
+        expect(reaches(task_of(me)), "not a cycle: " + std::string(error.what()));
+        awaited_.erase(other);
+      }
+    }
+    waits_.erase(me);
+  }
+
+  // ---- what is seen from outside
+
+  bool holds(const Name& me, const std::string& key) {
+    const auto& all = keys_[key].holds;
+    return std::any_of(all.begin(), all.end(),
+                       [&](const Ask& hold) { return is_part_of(me, hold.who); });
+  }
+  // Whoever asked before has had it, has given up, or shares it.
+  void check_turn(const Name& me, const std::string& key, LockMode mode) {
+    for (const Ask& ask : keys_[key].line) {
+      if (ask.who == me) {
+        if (ask.again) return;
+        break;
+      }
+    }
+    for (const Ask& ask : keys_[key].line) {
+      if (ask.who == me) return;
+      const bool both_share = mode == LockMode::kShared && ask.mode == LockMode::kShared;
+      expect(both_share || cancelled_.contains(task_of(ask.who)),
+             me + " has " + key + " before " + ask.who);
+    }
+  }
+  void leave_line(const Name& me, const std::string& key) {
+    std::erase_if(keys_[key].line, [&](const Ask& ask) { return ask.who == me; });
+  }
+  void took(const Name& me, const std::string& key, LockMode mode, KeyLocks::Guard& guard,
+            HeldKeys& held) {
+    say(me + " has " + key + ' ' + to_string(mode));
+    Key& state = keys_[key];
+    for (const Ask& other : state.holds) {
+      const bool both_share = mode == LockMode::kShared && other.mode == LockMode::kShared;
+      expect(both_share || is_part_of(me, other.who),
+             me + " and " + other.who + " both have " + key);
+    }
+    state.holds.push_back({me, mode});
+    if (lets_go_) guard.release();
+    held.push_back(std::make_unique<Held>(*this, me, key, mode, std::move(guard)));
+  }
+  void gives_back(const Name& me, const std::string& key, LockMode mode) {
+    say(me + " gives back " + key);
+    auto& all = keys_[key].holds;
+    all.erase(std::find_if(all.begin(), all.end(),
+                           [&](const Ask& hold) { return hold.who == me && hold.mode == mode; }));
+  }
+
+  // Whether a task waits for itself, by way of others; seen task by task, whatever branch it is.
+  bool reaches(const Name& task) {
+    std::set<Name> seen;
+    std::vector<Name> next{task};
+    while (!next.empty()) {
+      const Name from = next.back();
+      next.pop_back();
+      const auto add = [&](const Name& to) {
+        if (seen.insert(to).second) next.push_back(to);
+      };
+      for (const auto& [who, other] : waits_) {
+        if (task_of(who) == from) add(other);
+      }
+      for (const auto& [key, state] : keys_) {
+        for (const Ask& ask : state.line) {
+          if (task_of(ask.who) != from) continue;
+          for (const Ask& hold : state.holds) {
+            if (!is_part_of(ask.who, hold.who)) add(task_of(hold.who));
+          }
+        }
+      }
+    }
+    return seen.contains(task);
+  }
+
+  testing::SimScheduler sim_;
+  const std::uint64_t seed_;
+  const bool lets_go_;
+  const bool says_all_ = number_from_environment("KEYWAY_SEED").has_value();
+  std::string wrong_;
+  KeyLocks locks_;
+  std::map<std::string, Key> keys_;
+  std::map<Name, std::string> waits_;  // for a task
+  std::set<std::size_t> awaited_;
+  std::set<Name> cancelled_;
+  std::deque<TaskHandle<void>> handles_;
+  std::unique_ptr<GroupExecutor> executor_;
+};
+
+// Four parts, so that they run side by side.
+class LockSchedules : public ::testing::TestWithParam<std::uint64_t> {};
+
+TEST_P(LockSchedules, KeepWhatMustAlwaysBeTrue) {
+#if defined(KEYWAY_FEWER_SCHEDULES)
+  constexpr std::uint64_t kSchedules = 2'000;
+#else
+  constexpr std::uint64_t kSchedules = 25'000;
+#endif
+  const std::uint64_t schedules = number_from_environment("KEYWAY_SCHEDULES").value_or(kSchedules);
+  if (const auto seed = number_from_environment("KEYWAY_SEED")) {
+    EXPECT_EQ(Schedule(*seed, false).run(), "");
+    return;
+  }
+  for (std::uint64_t i = 0; i < schedules; ++i) {
+    ASSERT_EQ(Schedule(GetParam() * schedules + i, false).run(), "")
+        << "replay it with KEYWAY_SEED=" << GetParam() * schedules + i;
+  }
+}
+INSTANTIATE_TEST_SUITE_P(Part, LockSchedules, ::testing::Values(0, 1, 2, 3));
+
+TEST(LockSchedulesWithAPlantedBug, FindALockThatDoesNotHold) {
+  int found = 0;
+  for (std::uint64_t seed = 0; seed < 1000; ++seed) {
+    const std::string wrong = Schedule(seed, true).run();
+    found += wrong.find(" both have ") != std::string::npos ? 1 : 0;
+    EXPECT_EQ(Schedule(seed, true).run(), wrong) << "seed " << seed << " does not replay";
+  }
+  EXPECT_GT(found, 100) << "the schedules hardly notice a lock that does not hold";
+}
+
+}  // namespace
+}  // namespace keyway
