@@ -127,8 +127,10 @@ class KeyLocks {
   Task<typename std::invoke_result_t<F&>::value_type> with_lock_async(std::string key, F callable,
                                                                       LockMode mode);
   void release(const Guard& guard, const char* signal) noexcept;
+  void release_logging(const Guard& guard, const char* signal) noexcept;
   void unlock(std::string_view key, LockMode mode);
   void log(std::string_view before, std::string_view key, const char* signal = nullptr) const;
+  void log_acquired(std::string_view key) const;
   void log_acquiring(std::string_view key, std::size_t hash) const;
 
   const KeyLocksOptions options_;

@@ -1,12 +1,24 @@
 #include "base/hash_key.h"
 
 #include <random>
+#include <string>
 
-namespace keyway::detail {
+#include "keyway/error.h"
 
-std::uint64_t hash_seed() {
+namespace keyway {
+
+std::uint64_t detail::hash_seed() {
   std::random_device device;
   return (std::uint64_t{device()} << 32) | device();
 }
 
-}  // namespace keyway::detail
+void refuse_key(std::string_view key, std::string_view what) {
+  const std::string name(what);
+  throw Exception({ErrorCode::kInvalidArgument,
+                   key.empty()
+                       ? "the " + name + " is empty"
+                       : "the " + name + " has " + std::to_string(key.size()) + " bytes; at most " +
+                             std::to_string(kMaxKeyBytes) + " are allowed"});
+}
+
+}  // namespace keyway

@@ -38,4 +38,16 @@ inline std::size_t hash_key(std::string_view key) {
   return detail::fold_multiply(hash ^ detail::load_up_to_8(text, left), kFirst) ^ hash;
 }
 
+// How long keys and names of any kind may be.
+inline constexpr std::size_t kMaxKeyBytes = 65'535;
+
+// Throws Exception (kInvalidArgument). `what`: "group key", for example.
+[[noreturn]] void refuse_key(std::string_view key, std::string_view what);
+
+// Throws as above for a key that is empty, or too long.
+inline void require_key(std::string_view key, std::string_view what) {
+  if (key.empty() || key.size() > kMaxKeyBytes) [[unlikely]]
+    refuse_key(key, what);
+}
+
 }  // namespace keyway

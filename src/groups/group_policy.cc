@@ -122,14 +122,7 @@ GroupLimits GroupPolicy::resolve(std::string_view key) const {
 namespace detail {
 
 std::size_t require_key(std::string_view key) {
-  if (key.empty()) {
-    throw Exception({ErrorCode::kInvalidArgument, "the group key is empty; name the group"});
-  }
-  if (key.size() > kMaxNameBytes) {
-    throw Exception({ErrorCode::kInvalidArgument,
-                     "the group key has " + std::to_string(key.size()) + " bytes; at most " +
-                         std::to_string(kMaxNameBytes) + " are allowed"});
-  }
+  keyway::require_key(key, "group key");
   return LaneTable::hash(key);
 }
 

@@ -20,7 +20,8 @@ bool AsyncLock::begin(std::coroutine_handle<> coroutine) {
   if (context_ != nullptr && context_->stop.stop_possible()) {
     on_stop_.emplace(context_->stop, OnStop{this});
   }
-  return table_.acquire_or_wait(key_, hash_, *this) == LockTable::Entered::kWaits;
+  const LockTable::Entered entered = table_.acquire_or_wait(key_, hash_, *this);
+  return entered == LockTable::Entered::kIsFirst || entered == LockTable::Entered::kWaits;
 }
 
 LockTable::Held AsyncLock::end() {
@@ -30,7 +31,9 @@ LockTable::Held AsyncLock::end() {
     throw CancelledError("the task was cancelled while it waited for key \"" + std::string(key_) +
                          '"');
   }
-  return {entry, operation == nullptr ? 0 : operation->id(), mode};
+  if (operation == nullptr) return {entry, 0, mode};
+  ++operation->locks_held;
+  return {entry, operation->id(), mode};
 }
 
 void AsyncLock::stop() {

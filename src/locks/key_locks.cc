@@ -1,11 +1,13 @@
 #include "keyway/key_locks.h"
 
 #include <algorithm>
+#include <thread>
 
 #include "base/spin_lock.h"
 #include "locks/async_lock.h"
 #include "locks/lock_table.h"
 #include "locks/lock_wait.h"
+#include "runtime/current_task.h"
 #include "runtime/thread_wakeup.h"
 
 namespace keyway {
@@ -18,23 +20,40 @@ using detail::Operation;
 namespace {
 
 // Longer than it takes to wake a sleeper: of two threads that want the same key in turn, the one that waits is still
-// awake when the other, which had to be woken, has done its part; so both stay awake from then on.
-constexpr int kSpinsBeforeSleep = 2000;
+// awake when the other, which had to be woken, has done its part; so both stay awake from then on. Most of it is
+// yielding: whoever holds the lock may want this very core.
+constexpr int kSpinsBeforeYield = 256;
+constexpr int kYieldsBeforeSleep = 200;
 
+// Only the first in line spins. The others sleep until they come first, and are awake when their turn comes: else
+// more threads than cores would keep the one off its core whose turn it is.
 class BlockedThread final : public LockWaiter {
  public:
   using LockWaiter::LockWaiter;
 
   void granted() noexcept override { wakeup_.wake(); }
+  const std::atomic<std::uint32_t>* comes_first() noexcept override { return wakeup_.nudge(); }
 
   // False if `deadline` came first, or nothing is left that could happen in a simulation.
-  bool wait(Scheduler* scheduler, const TimePoint* deadline) {
-    if (scheduler == nullptr || !scheduler->has_no_threads()) {
-      for (int i = 0; i < kSpinsBeforeSleep; ++i) {
-        if (wakeup_.woken()) return true;
-        cpu_relax();
-      }
+  bool wait(bool is_first, Scheduler* scheduler, const TimePoint* deadline) {
+    const bool simulated = scheduler != nullptr && scheduler->has_no_threads();
+    do {
+      if (is_first && !simulated && spin()) return true;
+      if (sleep(scheduler, deadline)) return true;
+      is_first = true;
+    } while (wakeup_.take_nudge());
+    return false;
+  }
+
+ private:
+  bool spin() const {
+    for (int i = 0; i < kSpinsBeforeYield + kYieldsBeforeSleep; ++i) {
+      if (wakeup_.woken()) return true;
+      i < kSpinsBeforeYield ? cpu_relax() : std::this_thread::yield();
     }
+    return false;
+  }
+  bool sleep(Scheduler* scheduler, const TimePoint* deadline) {
     if (scheduler == nullptr) return wakeup_.wait(nullptr, deadline);
     scheduler->begin_blocking();
     const bool woken = wakeup_.wait(scheduler, deadline);
@@ -42,12 +61,11 @@ class BlockedThread final : public LockWaiter {
     return woken;
   }
 
- private:
   ThreadWakeup wakeup_;
 };
 
-std::size_t require_key(std::string_view key) {
-  if (key.empty()) throw Exception({ErrorCode::kInvalidArgument, "a key must not be empty"});
+std::size_t hash_of(std::string_view key) {
+  require_key(key, "key");
   return LockTable::hash(key);
 }
 
@@ -67,28 +85,30 @@ KeyLocks::~KeyLocks() = default;
 // ---- taking a lock
 
 KeyLocks::Guard KeyLocks::lock(std::string_view key, LockMode mode) {
-  const std::size_t hash = require_key(key);
+  const std::size_t hash = hash_of(key);
   if (logs_) [[unlikely]]
     log_acquiring(key, hash);
-  const Operation& operation = Operation::current();
-  LockEntry* entry = table_->try_acquire(key, hash, &operation, mode);
+  const Operation& operation = detail::CurrentTaskScope::current();
+  const std::uint64_t id = operation.id();
+  LockEntry* entry = table_->try_acquire(key, hash, &operation, id, mode);
   if (entry == nullptr) [[unlikely]]
     return lock_waiting(key, hash, operation, mode, nullptr);
   ++operation.locks_held;
   if (logs_) [[unlikely]]
-    log("Lock acquired for key: ", key);
-  return {*this, *entry, operation.id(), mode};
+    log_acquired(key);
+  return {*this, *entry, id, mode};
 }
 
 KeyLocks::Guard KeyLocks::try_lock(std::string_view key, LockMode mode) {
-  const std::size_t hash = require_key(key);
+  const std::size_t hash = hash_of(key);
   if (logs_) log_acquiring(key, hash);
-  const Operation& operation = Operation::current();
-  LockEntry* entry = table_->try_acquire(key, hash, &operation, mode);
+  const Operation& operation = detail::CurrentTaskScope::current();
+  const std::uint64_t id = operation.id();
+  LockEntry* entry = table_->try_acquire(key, hash, &operation, id, mode);
   if (entry == nullptr) return {};
   ++operation.locks_held;
-  if (logs_) log("Lock acquired for key: ", key);
-  return {*this, *entry, operation.id(), mode};
+  if (logs_) log_acquired(key);
+  return {*this, *entry, id, mode};
 }
 
 KeyLocks::Guard KeyLocks::try_lock_for(std::string_view key, Duration timeout, LockMode mode) {
@@ -108,20 +128,22 @@ KeyLocks::Guard KeyLocks::lock_waiting(std::string_view key, std::size_t hash,
   const TimePoint deadline = timeout == nullptr || *timeout > TimePoint::max() - waiter.since
                                  ? TimePoint::max()
                                  : waiter.since + *timeout;
-  if (table_->acquire_or_wait(key, hash, waiter) == LockTable::Entered::kWaits) {
-    const bool bounded = deadline != TimePoint::max();
-    if (!waiter.wait(scheduler, bounded ? &deadline : nullptr)) {
+  const LockTable::Entered entered = table_->acquire_or_wait(key, hash, waiter);
+  if (entered != LockTable::Entered::kHasIt) {
+    const bool is_first = entered == LockTable::Entered::kIsFirst;
+    const TimePoint* until = deadline != TimePoint::max() ? &deadline : nullptr;
+    if (!waiter.wait(is_first, scheduler, until)) {
       if (table_->withdraw(hash, waiter)) {
         if (timeout != nullptr) return {};
         throw Exception({ErrorCode::kWaitCycle, "waiting for key \"" + std::string(key) +
                                                     "\" would never end: nothing is left that "
                                                     "could run"});
       }
-      waiter.wait(scheduler, nullptr);  // it is being told just now
+      waiter.wait(is_first, scheduler, nullptr);  // it is being told just now
     }
   }
   ++operation.locks_held;
-  if (logs_) log("Lock acquired for key: ", key);
+  if (logs_) log_acquired(key);
   return {*this, *waiter.entry, operation.id(), mode};
 }
 
@@ -148,14 +170,14 @@ Task<LockSet> KeyLocks::lock_all_async(std::vector<std::string> keys, LockMode m
 }
 
 KeyLock KeyLocks::key(std::string_view key) {
-  require_key(key);
+  require_key(key, "key");
   return {*this, key};
 }
 
 // ---- in a coroutine
 
 KeyLocks::LockAwaiter KeyLocks::lock_async(std::string_view key, LockMode mode) {
-  require_key(key);
+  require_key(key, "key");
   return {*this, key, mode};
 }
 
@@ -169,8 +191,10 @@ bool KeyLocks::LockAwaiter::suspend(std::coroutine_handle<> coroutine,
   const std::size_t hash = LockTable::hash(key_);
   if (locks_.logs_) locks_.log_acquiring(key_, hash);
   const Operation* operation = context != nullptr ? &context->operation : nullptr;
-  if (LockEntry* entry = locks_.table_->try_acquire(key_, hash, operation, mode_)) {
-    guard_ = Guard(locks_, *entry, operation != nullptr ? operation->id() : 0, mode_);
+  const std::uint64_t id = operation != nullptr ? operation->id() : 0;
+  if (LockEntry* entry = locks_.table_->try_acquire(key_, hash, operation, id, mode_)) {
+    if (operation != nullptr) ++operation->locks_held;
+    guard_ = Guard(locks_, *entry, id, mode_);
     return false;
   }
   waiting_ = std::make_unique<detail::AsyncLock>(*locks_.table_, key_, hash, mode_, context);
@@ -182,30 +206,37 @@ KeyLocks::Guard KeyLocks::LockAwaiter::await_resume() {
     const LockTable::Held held = waiting_->end();
     guard_ = Guard(locks_, *held.entry, held.operation, held.mode);
   }
-  if (locks_.logs_) locks_.log("Lock acquired for key: ", key_);
+  if (locks_.logs_) locks_.log_acquired(key_);
   return std::move(guard_);
 }
 
 // ---- giving it back
 
 void KeyLocks::release(const Guard& guard, const char* signal) noexcept {
-  const Operation& operation = Operation::current();
-  if (operation.is(guard.operation_) && operation.locks_held > 0) --operation.locks_held;
-  const LockTable::Held held{guard.entry_, guard.operation_, guard.mode_};
-  if (!logs_) [[likely]]
-    return table_->release(held);
+  if (logs_) [[unlikely]]
+    return release_logging(guard, signal);
+  const Operation& operation = detail::CurrentTaskScope::current();
+  if (operation.is(guard.operation_)) [[likely]]
+    --operation.locks_held;
+  table_->release({guard.entry_, guard.operation_, guard.mode_});
+}
+
+void KeyLocks::release_logging(const Guard& guard, const char* signal) noexcept {
+  const Operation& operation = detail::CurrentTaskScope::current();
+  if (operation.is(guard.operation_)) --operation.locks_held;
   const std::string key(guard.entry_->key());
   log("Releasing lock for key: ", key, signal);
-  table_->release(held);
+  table_->release({guard.entry_, guard.operation_, guard.mode_});
   log("Lock released for key: ", key);
 }
 
 void KeyLocks::unlock(std::string_view key, LockMode mode) {
-  const Operation& operation = Operation::current();
-  if (operation.locks_held > 0) --operation.locks_held;
+  const Operation& operation = detail::CurrentTaskScope::current();
   if (logs_) log("Releasing lock for key: ", key);
-  const bool released = table_->release_one(key, LockTable::hash(key), operation.id(), mode);
-  KEYWAY_CHECK(released, "a KeyLock is unlocked that is not held");
+  const std::optional<std::uint64_t> owner =
+      table_->release_one(key, LockTable::hash(key), operation.id(), mode);
+  KEYWAY_CHECK(owner.has_value(), "a KeyLock is unlocked that is not held");
+  if (operation.is(*owner)) --operation.locks_held;
   if (logs_) log("Lock released for key: ", key);
 }
 
@@ -216,8 +247,8 @@ std::string_view KeyLocks::Guard::key() const {
 
 void KeyLocks::Guard::disown() {
   if (locks_ == nullptr || operation_ == 0) return;
-  const Operation& operation = Operation::current();
-  if (operation.is(operation_) && operation.locks_held > 0) --operation.locks_held;
+  const Operation& operation = detail::CurrentTaskScope::current();
+  if (operation.is(operation_)) --operation.locks_held;
   locks_->table_->disown({entry_, operation_, mode_});
   operation_ = 0;
 }
@@ -265,6 +296,8 @@ void KeyLocks::log(std::string_view before, std::string_view key, const char* si
   } catch (...) {  // a log only watches
   }
 }
+
+void KeyLocks::log_acquired(std::string_view key) const { log("Lock acquired for key: ", key); }
 
 void KeyLocks::log_acquiring(std::string_view key, std::size_t hash) const {
   const bool exists =

@@ -86,7 +86,8 @@ class Schedule {
 
   void submit() {
     const Name name = std::to_string(handles_.size());
-    handles_.push_back(executor_->submit("group " + name, name, [this, name] { return work(name, 0); }));
+    handles_.push_back(
+        executor_->submit("group " + name, name, [this, name] { return work(name, 0); }));
   }
   void cancel_one() {
     TaskHandle<void>& handle = handles_[below(handles_.size())];

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/futex.h"
 #include "keyway/detail/check.h"
 #include "keyway/detail/short_text.h"
 
@@ -26,7 +27,7 @@ template <class Test>  // bool test(const LockHold&)
 bool all_holds(const LockEntry& entry, Test test) {
   if (!is_held(entry)) return true;
   if (!test(entry.hold)) return false;
-  return entry.extra == nullptr ||
+  return entry.plain || entry.extra == nullptr ||
          std::all_of(entry.extra->others.begin(), entry.extra->others.end(), test);
 }
 
@@ -53,7 +54,7 @@ void count(LockHold& hold, LockMode mode) {
 template <class Test>
 LockHold* find_hold_if(LockEntry& entry, Test test) {
   if (is_held(entry) && test(entry.hold)) return &entry.hold;
-  if (entry.extra == nullptr) return nullptr;
+  if (entry.plain || entry.extra == nullptr) return nullptr;
   const auto found = std::find_if(entry.extra->others.begin(), entry.extra->others.end(), test);
   return found == entry.extra->others.end() ? nullptr : &*found;
 }
@@ -64,6 +65,7 @@ LockHold* find_hold(LockEntry& entry, std::uint64_t operation) {
 
 LockEntry::Extra& extra_of(LockEntry& entry) {
   if (entry.extra == nullptr) entry.extra = std::make_unique<LockEntry::Extra>();
+  entry.plain = false;
   return *entry.extra;
 }
 
@@ -81,7 +83,7 @@ void remove_hold(LockEntry& entry, LockHold& hold, LockMode mode) {
   KEYWAY_CHECK(times > 0, "a lock is released that is not held");
   if (--times > 0 || (hold.exclusive | hold.shared) != 0) return;
   hold.operation = 0;
-  if (entry.extra == nullptr || entry.extra->others.empty()) return;
+  if (entry.plain || entry.extra == nullptr || entry.extra->others.empty()) return;
   std::swap(hold, entry.extra->others.back());
   entry.extra->others.pop_back();
 }
@@ -92,21 +94,16 @@ LockTable::~LockTable() {
   KEYWAY_CHECK(size() == 0, "a KeyLocks is destroyed while somebody holds or waits for a lock");
 }
 
-LockEntry* LockTable::try_acquire(std::string_view key, std::size_t hash,
-                                  const Operation* operation, LockMode mode) {
-  const std::uint64_t id = id_of(operation);
-  Shard& shard = shard_of(hash);
-  SpinGuard guard(shard.lock);
+LockEntry* LockTable::try_acquire_crowded(Shard& shard, std::string_view key, std::size_t hash,
+                                          const Operation* operation, LockMode mode) {
   LockEntry* entry = find(shard, key, hash);
   if (entry == nullptr) {
     entry = &make(shard, key, hash);
-    entry->hold.operation = id;
-    count(entry->hold, mode);
-    return entry;
+  } else {
+    const bool its_turn = entry->plain || entry->waiters.empty() || reenters(*entry, operation);
+    if (!its_turn || !may_hold(*entry, operation, mode)) return nullptr;
   }
-  const bool its_turn = entry->waiters.empty() || reenters(*entry, operation);
-  if (!its_turn || !may_hold(*entry, operation, mode)) return nullptr;
-  add_hold(*entry, id, mode);
+  add_hold(*entry, id_of(operation), mode);
   return entry;
 }
 
@@ -126,12 +123,13 @@ LockTable::Entered LockTable::acquire_or_wait(std::string_view key, std::size_t 
     return Entered::kHasIt;
   }
   waiter.again ? entry->waiters.push_front(waiter) : entry->waiters.push_back(waiter);
-  return Entered::kWaits;
+  entry->plain = false;
+  return entry->waiters.front() == &waiter ? Entered::kIsFirst : Entered::kWaits;
 }
 
 bool LockTable::withdraw(std::size_t hash, LockWaiter& waiter, bool cancels) {
   Shard& shard = shard_of(hash);
-  Waiter* granted = nullptr;
+  News news;
   {
     SpinGuard guard(shard.lock);
     if (waiter.entry == nullptr && cancels) {
@@ -141,44 +139,40 @@ bool LockTable::withdraw(std::size_t hash, LockWaiter& waiter, bool cancels) {
     if (!WaiterList::linked(waiter)) return false;
     WaiterList::unlink(waiter);
     waiter.cancelled = cancels;
-    granted = pass_on(shard, *waiter.entry);
+    news = pass_on(shard, *waiter.entry);
   }
-  tell(granted);
+  news.tell();
   return true;
 }
 
-void LockTable::release(const Held& held) {
-  Shard& shard = shard_of(held.entry->hash);
-  Waiter* granted = nullptr;
-  {
-    SpinGuard guard(shard.lock);
-    LockHold* hold = find_hold(*held.entry, held.operation);
-    KEYWAY_CHECK(hold != nullptr, "a lock is released that is not held");
-    remove_hold(*held.entry, *hold, held.mode);
-    granted = pass_on(shard, *held.entry);
-  }
-  tell(granted);
+LockTable::News LockTable::release_crowded(Shard& shard, const Held& held) {
+  LockHold* hold = find_hold(*held.entry, held.operation);
+  KEYWAY_CHECK(hold != nullptr, "a lock is released that is not held");
+  remove_hold(*held.entry, *hold, held.mode);
+  return pass_on(shard, *held.entry);
 }
 
-bool LockTable::release_one(std::string_view key, std::size_t hash, std::uint64_t operation,
-                            LockMode mode) {
+std::optional<std::uint64_t> LockTable::release_one(std::string_view key, std::size_t hash,
+                                                    std::uint64_t operation, LockMode mode) {
   Shard& shard = shard_of(hash);
-  Waiter* granted = nullptr;
+  News news;
+  std::uint64_t owner = 0;
   {
     SpinGuard guard(shard.lock);
     LockEntry* entry = find(shard, key, hash);
-    if (entry == nullptr) return false;
+    if (entry == nullptr) return std::nullopt;
     const auto has_mode = [&](const LockHold& hold) {
       return (mode == LockMode::kExclusive ? hold.exclusive : hold.shared) > 0;
     };
     LockHold* hold = find_hold(*entry, operation);
     if (hold == nullptr || !has_mode(*hold)) hold = find_hold_if(*entry, has_mode);
-    if (hold == nullptr) return false;
+    if (hold == nullptr) return std::nullopt;
+    owner = hold->operation;
     remove_hold(*entry, *hold, mode);
-    granted = pass_on(shard, *entry);
+    news = pass_on(shard, *entry);
   }
-  tell(granted);
-  return true;
+  news.tell();
+  return owner;
 }
 
 void LockTable::disown(const Held& held) {
@@ -194,7 +188,7 @@ std::size_t LockTable::size() const {
   std::size_t sum = 0;
   for (const Shard& shard : shards_) {
     SpinGuard guard(shard.lock);
-    sum += shard.in_buckets + (shard.first_used ? 1 : 0);
+    sum += shard.in_buckets + (shard.used & Shard::kFirst);
   }
   return sum;
 }
@@ -203,34 +197,45 @@ std::size_t LockTable::size() const {
 
 // Those who hold it already stand before all others. One of them may wait for what another lets go, so each of them
 // is looked at; who stands behind one that cannot go on waits too.
-Waiter* LockTable::pass_on(Shard& shard, LockEntry& entry) {
-  Waiter* first = nullptr;
-  Waiter** last = &first;
-  bool held_up = false;
-  for (Waiter* one = entry.waiters.front(); one != entry.waiters.end_marker();) {
-    auto& next = static_cast<LockWaiter&>(*one);
-    one = one->next;
-    if (held_up && !next.again) break;
-    if (!may_hold(entry, next.operation, next.mode)) {
-      held_up = true;
-      continue;
+// Those who hold it already stand before all others. One of them may wait for what another lets go, so each of them
+// is looked at; who stands behind one that cannot go on waits too.
+LockTable::News LockTable::pass_on(Shard& shard, LockEntry& entry) {
+  News news;
+  if (!entry.plain) [[unlikely]] {
+    Waiter** last = &news.granted;
+    bool held_up = false;
+    for (Waiter* one = entry.waiters.front(); one != entry.waiters.end_marker();) {
+      auto& next = static_cast<LockWaiter&>(*one);
+      one = one->next;
+      if (held_up && !next.again) break;
+      if (!may_hold(entry, next.operation, next.mode)) {
+        held_up = true;
+        continue;
+      }
+      WaiterList::unlink(next);
+      add_hold(entry, id_of(next.operation), next.mode);
+      *last = &next;
+      last = &next.next;
     }
-    WaiterList::unlink(next);
-    add_hold(entry, id_of(next.operation), next.mode);
-    *last = &next;
-    last = &next.next;
+    *last = nullptr;
+    const bool somebody_waits = !entry.waiters.empty();
+    if (somebody_waits) {
+      news.comes_first = static_cast<LockWaiter&>(*entry.waiters.front()).comes_first();
+    }
+    entry.plain = !somebody_waits && entry.extra == nullptr;
+    if (somebody_waits) return news;
   }
-  *last = nullptr;
-  if (!is_held(entry) && entry.waiters.empty()) free(shard, entry);
-  return first;
+  if (!is_held(entry)) free(shard, entry);
+  return news;
 }
 
-void LockTable::tell(Waiter* granted) {
-  while (granted != nullptr) {
-    auto& waiter = static_cast<LockWaiter&>(*granted);
-    granted = granted->next;
+void LockTable::News::tell() const {
+  for (Waiter* next = granted; next != nullptr;) {
+    auto& waiter = static_cast<LockWaiter&>(*next);
+    next = next->next;
     waiter.granted();
   }
+  if (comes_first != nullptr) futex_wake_one(*comes_first);
 }
 
 std::vector<LockHold> holds_of(const LockEntry& entry) {
@@ -265,10 +270,10 @@ std::vector<std::uint64_t> holders_in_the_way(const LockEntry& entry, const Oper
 // ---- entries
 
 LockEntry* LockTable::find(const Shard& shard, std::string_view key, std::size_t hash) {
-  if (shard.first_used && shard.first.hash == hash && same_text(shard.first.key(), key)) {
-    return &shard.first;
-  }
-  return shard.in_buckets == 0 ? nullptr : find_in_buckets(shard, key, hash);
+  const bool is_first = (shard.used & Shard::kFirst) != 0 && shard.first.hash == hash &&
+                        same_text(shard.first.key(), key);
+  if (is_first) return &shard.first;
+  return (shard.used & Shard::kBuckets) != 0 ? find_in_buckets(shard, key, hash) : nullptr;
 }
 
 LockEntry* LockTable::find_in_buckets(const Shard& shard, std::string_view key, std::size_t hash) {
@@ -285,12 +290,18 @@ LockEntry& LockTable::make(Shard& shard, std::string_view key, std::size_t hash)
     extra = std::make_unique<LockEntry::Extra>();
     extra->long_key = std::make_unique<char[]>(key.size());
   }
-  LockEntry& entry = shard.first_used ? make_in_buckets(shard, hash) : shard.first;
-  if (&entry == &shard.first) shard.first_used = true;
+  const bool is_first = (shard.used & Shard::kFirst) == 0;
+  LockEntry& entry = is_first ? shard.first : make_in_buckets(shard, hash);
+  if (is_first) shard.used |= Shard::kFirst;
+  if (extra == nullptr) [[likely]] {
+    fill(entry, key, hash);
+    return entry;
+  }
+  copy_text(extra->long_key.get(), key);
   entry.hash = hash;
-  entry.key_size = static_cast<std::uint32_t>(key.size());
-  copy_text(extra != nullptr ? extra->long_key.get() : entry.short_key, key);
+  entry.key_size = static_cast<std::uint16_t>(key.size());
   entry.extra = std::move(extra);
+  entry.plain = false;
   return entry;
 }
 
@@ -302,6 +313,7 @@ LockEntry& LockTable::make_in_buckets(Shard& shard, std::size_t hash) {
   LockEntry*& bucket = shard.buckets[hash & (shard.bucket_count - 1)];
   entry->next = std::exchange(bucket, entry);
   ++shard.in_buckets;
+  shard.used |= Shard::kBuckets;
   return *entry;
 }
 
@@ -321,8 +333,9 @@ void LockTable::resize(Shard& shard, std::uint32_t count) {
 
 void LockTable::free(Shard& shard, LockEntry& entry) {
   if (&entry != &shard.first) return free_in_buckets(shard, entry);
-  shard.first_used = false;
+  shard.used &= static_cast<std::uint8_t>(~Shard::kFirst);
   entry.extra.reset();
+  entry.plain = true;
 }
 
 void LockTable::free_in_buckets(Shard& shard, LockEntry& entry) {
@@ -330,7 +343,7 @@ void LockTable::free_in_buckets(Shard& shard, LockEntry& entry) {
   while (*link != &entry) link = &(*link)->next;
   *link = entry.next;
   delete &entry;
-  --shard.in_buckets;
+  if (--shard.in_buckets == 0) shard.used &= static_cast<std::uint8_t>(~Shard::kBuckets);
   if (shard.bucket_count > kFewestBuckets && shard.in_buckets < shard.bucket_count / 8) {
     resize(shard, shard.bucket_count / 2);
   }

@@ -14,17 +14,24 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string_view>
 #include <vector>
 
 #include "base/hash_key.h"
 #include "base/spin_lock.h"
 #include "keyway/detail/lock_waiter.h"
+#include "keyway/detail/short_text.h"
 #include "lanes/waiter_list.h"
 
 namespace keyway::detail {
 
 struct LockHold {
+  static LockHold once(std::uint64_t operation, LockMode mode) {
+    return {operation, mode == LockMode::kExclusive ? 1U : 0U, mode == LockMode::kShared ? 1U : 0U};
+  }
+  bool operator==(const LockHold&) const = default;
+
   std::uint64_t operation = 0;  // 0: nobody that is known
   std::uint32_t exclusive = 0;  // how often
   std::uint32_t shared = 0;
@@ -39,8 +46,9 @@ struct LockEntry {
   // What is touched when nobody else is there.
   std::size_t hash = 0;
   LockHold hold;  // the first; all 0: none
-  std::uint32_t key_size = 0;
-  char short_key[28];
+  std::uint16_t key_size = 0;
+  bool plain = true;  // no waiters, no extra
+  char short_key[29];
 
   WaiterList waiters;
   LockEntry* next = nullptr;  // in its bucket
@@ -60,11 +68,22 @@ class LockTable {
 
   static std::size_t hash(std::string_view key) { return hash_key(key); }
 
-  // The lock, if it can be had without waiting; else null.
-  LockEntry* try_acquire(std::string_view key, std::size_t hash, const Operation* operation,
-                         LockMode mode);
+  // The lock, if it can be had without waiting; else null. `id`: of the operation, 0 if that is null.
+  [[gnu::always_inline]] LockEntry* try_acquire(std::string_view key, std::size_t hash,
+                                                const Operation* operation, std::uint64_t id,
+                                                LockMode mode) {
+    Shard& shard = shard_of(hash);
+    SpinGuard guard(shard.lock);
+    if (shard.used == 0 && key.size() <= sizeof shard.first.short_key) [[likely]] {
+      shard.used = Shard::kFirst;
+      fill(shard.first, key, hash);
+      shard.first.hold = LockHold::once(id, mode);
+      return &shard.first;
+    }
+    return try_acquire_crowded(shard, key, hash, operation, mode);
+  }
   // Who has to wait stands in line behind all others, or before them if it holds the lock in some way already.
-  enum class Entered { kHasIt, kWaits, kCancelled };
+  enum class Entered { kHasIt, kIsFirst, kWaits, kCancelled };  // kIsFirst: in line
   Entered acquire_or_wait(std::string_view key, std::size_t hash, LockWaiter& waiter);
   // True if it still stood in line. If it `cancels`, it does not get into it later either.
   bool withdraw(std::size_t hash, LockWaiter& waiter, bool cancels = false);
@@ -75,9 +94,24 @@ class LockTable {
     std::uint64_t operation = 0;
     LockMode mode = LockMode::kExclusive;
   };
-  void release(const Held& held);
-  // Of whoever holds `key`, `operation` first. False if nobody does, in this mode.
-  bool release_one(std::string_view key, std::size_t hash, std::uint64_t operation, LockMode mode);
+  [[gnu::always_inline]] void release(const Held& held) {
+    Shard& shard = shard_of(held.entry->hash);
+    News news;
+    {
+      SpinGuard guard(shard.lock);
+      const bool last = held.entry->hold == LockHold::once(held.operation, held.mode);
+      if (held.entry == &shard.first && last && held.entry->plain) [[likely]] {
+        shard.first.hold = {};
+        shard.used &= static_cast<std::uint8_t>(~Shard::kFirst);
+        return;
+      }
+      news = release_crowded(shard, held);
+    }
+    news.tell();
+  }
+  // One hold of `key`, that of `operation` if it has one. Gives whose it was; none if nobody holds it in this mode.
+  std::optional<std::uint64_t> release_one(std::string_view key, std::size_t hash,
+                                           std::uint64_t operation, LockMode mode);
   // The hold belongs to nobody from now on.
   void disown(const Held& held);
 
@@ -95,7 +129,9 @@ class LockTable {
 
   struct alignas(128) Shard {
     mutable SpinLock lock;
-    bool first_used KEYWAY_GUARDED_BY(lock) = false;
+    static constexpr std::uint8_t kFirst = 1;
+    static constexpr std::uint8_t kBuckets = 2;
+    std::uint8_t used KEYWAY_GUARDED_BY(lock) = 0;  // what there is to look at
     mutable LockEntry first KEYWAY_GUARDED_BY(lock);
     // The others, in buckets.
     std::unique_ptr<LockEntry*[]> buckets KEYWAY_GUARDED_BY(lock);
@@ -103,8 +139,23 @@ class LockTable {
     std::uint32_t in_buckets KEYWAY_GUARDED_BY(lock) = 0;
   };
 
+  // Those who are to hear of a change, when the shard's lock is free.
+  struct News {
+    Waiter* granted = nullptr;  // a chain by `next`
+    const std::atomic<std::uint32_t>* comes_first = nullptr;
+    void tell() const;
+  };
+
   const Shard& shard_of(std::size_t hash) const { return shards_[(hash >> 48) % kShards]; }
   Shard& shard_of(std::size_t hash) { return shards_[(hash >> 48) % kShards]; }
+  static void fill(LockEntry& entry, std::string_view key, std::size_t hash) {
+    entry.hash = hash;
+    entry.key_size = static_cast<std::uint16_t>(key.size());
+    copy_text(entry.short_key, key);
+  }
+  static LockEntry* try_acquire_crowded(Shard& shard, std::string_view key, std::size_t hash,
+                                        const Operation* operation, LockMode mode)
+      KEYWAY_REQUIRES(shard.lock);
   static LockEntry* find(const Shard& shard, std::string_view key, std::size_t hash)
       KEYWAY_REQUIRES(shard.lock);
   static LockEntry* find_in_buckets(const Shard& shard, std::string_view key, std::size_t hash)
@@ -115,10 +166,9 @@ class LockTable {
   static void resize(Shard& shard, std::uint32_t count) KEYWAY_REQUIRES(shard.lock);
   static void free(Shard& shard, LockEntry& entry) KEYWAY_REQUIRES(shard.lock);
   static void free_in_buckets(Shard& shard, LockEntry& entry) KEYWAY_REQUIRES(shard.lock);
-  // Who is next gets the lock, if it can; the entry goes if nobody is there any more. Gives those to be told, as
-  // a chain by `next`.
-  static Waiter* pass_on(Shard& shard, LockEntry& entry) KEYWAY_REQUIRES(shard.lock);
-  static void tell(Waiter* granted);
+  // Who is next gets the lock, if it can; the entry goes if nobody is there any more.
+  static News release_crowded(Shard& shard, const Held& held) KEYWAY_REQUIRES(shard.lock);
+  static News pass_on(Shard& shard, LockEntry& entry) KEYWAY_REQUIRES(shard.lock);
 
   static_assert(sizeof(Shard) == 128);
 

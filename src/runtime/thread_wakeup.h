@@ -23,12 +23,24 @@ class ThreadWakeup final : public detail::Wakeup {
   }
   bool woken() const { return state_.load(std::memory_order_acquire) == kWoken; }
 
+  // Makes a wait() that sleeps come back, without what it waits for. What is to be given to futex_wake_one(), at
+  // any time later, or null. REQUIRES: wake() is not called meanwhile.
+  const std::atomic<std::uint32_t>* nudge() {
+    return state_.exchange(kNudged, std::memory_order_acq_rel) == kAsleep ? &state_ : nullptr;
+  }
+  // Whether that was the reason; once.
+  bool take_nudge() {
+    std::uint32_t expected = kNudged;
+    return state_.compare_exchange_strong(expected, kAwake, std::memory_order_acq_rel);
+  }
+
   // `scheduler`: of the calling thread; null: it is none of Keyway's.
-  // False if `deadline` came first, or if nothing is left that could happen in a simulation.
+  // False if `deadline` came first, if it was nudged, or if nothing is left that could happen in a simulation.
   bool wait(Scheduler* scheduler, const TimePoint* deadline = nullptr) {
     const bool simulated = scheduler != nullptr && scheduler->has_no_threads();
     const Alarm alarm(scheduler, simulated ? deadline : nullptr);
     while (!woken()) {
+      if (state_.load(std::memory_order_relaxed) == kNudged) return false;
       if (deadline != nullptr && now(scheduler) >= *deadline) return woken();
       if (scheduler != nullptr && scheduler->run_one()) continue;
       if (simulated) return woken();
@@ -63,6 +75,7 @@ class ThreadWakeup final : public detail::Wakeup {
   static constexpr std::uint32_t kAwake = 0;
   static constexpr std::uint32_t kAsleep = 1;
   static constexpr std::uint32_t kWoken = 2;
+  static constexpr std::uint32_t kNudged = 3;
 
   static TimePoint now(Scheduler* scheduler) {
     return scheduler != nullptr ? scheduler->now() : std::chrono::steady_clock::now();
@@ -70,7 +83,7 @@ class ThreadWakeup final : public detail::Wakeup {
   void sleep(Deadline until) {
     std::uint32_t expected = kAwake;
     state_.compare_exchange_strong(expected, kAsleep, std::memory_order_acq_rel);
-    if (expected != kWoken) futex_wait(state_, kAsleep, until);
+    if (expected == kAwake || expected == kAsleep) futex_wait(state_, kAsleep, until);
   }
 
   std::atomic<std::uint32_t> state_{kAwake};
