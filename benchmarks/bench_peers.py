@@ -24,6 +24,7 @@ CPP_PEERS = (
     ("keyway", "keyway_bench", ALL_TASKS, "build the target keyway_bench"),
     ("keyway_post", "keyway_bench", ALL_TASKS, "build the target keyway_bench"),
     ("keyway_coroutine", "keyway_bench", ("w4",), "build the target keyway_bench"),
+    ("keyway_serial", "serial_bench", ("w1", "w2", "w6"), "build the target serial_bench"),
     ("keyway_locks", "locks_bench", LOCKS, "build the target locks_bench"),
     ("mutex_pool", "mutex_pool", ALL_TASKS, "build the target mutex_pool"),
     ("asio_strand", "asio_strand", ALL_TASKS, "it needs Boost 1.81 when CMake configures"),

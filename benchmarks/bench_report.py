@@ -86,6 +86,32 @@ def _middle(runs: list[dict], figure: str) -> float | bool:
     return statistics.median(values)
 
 
+@dataclass
+class Comparison:
+    """How many times as long the other takes, of the same round."""
+
+    peer: str
+    other: str
+    rounds: int
+    ratio: float
+    ratio_p10: float
+    ratio_p90: float
+
+    def __str__(self) -> str:
+        return (f"{self.peer} is {self.ratio:.1f} times as fast as {self.other} "
+                f"(p10 - p90: {self.ratio_p10:.1f} - {self.ratio_p90:.1f}; "
+                f"{self.rounds} round{'s' if self.rounds > 1 else ''})")
+
+
+def compare(runs: list[dict], metric: str, peer: str, other: str) -> Comparison | None:
+    """None unless there is a round that has both."""
+    ratios = same_round_ratios(runs, metric, other, peer)
+    if not ratios:
+        return None
+    return Comparison(peer, other, len(ratios), statistics.median(ratios),
+                      quantile(ratios, 0.1), quantile(ratios, 0.9))
+
+
 def table(
     summaries: list[Summary], metric: Column, others: list[Column], baseline: str
 ) -> str:

@@ -48,6 +48,7 @@ class Workload:
     metric: Column
     others: tuple[Column, ...] = ()
     baseline: str = "keyway"  # whom the others are compared with
+    compared: tuple[tuple[str, str], ...] = ()  # a peer and another, in a line below the table
     submitter: str = "submitter"
     scales_keys: bool = False  # --quick also takes a tenth of the keys
     on_one_core: bool = False
@@ -59,7 +60,8 @@ WORKLOADS = (
     Workload("w1", "{tasks:,} no-op tasks over {keys:,} keys, limit 4", 1_000_000, 1_000, 4,
              (1, 2), NS_PER_TASK, on_one_core=True),
     Workload("w2", "{tasks:,} no-op tasks of one key, limit 1", 1_000_000, 1, 1,
-             (1, 2), NS_PER_TASK, (Column("fifo", "FIFO"),), on_one_core=True),
+             (1, 2), NS_PER_TASK, (Column("fifo", "FIFO"),),
+             compared=(("keyway_serial", "asio_strand"),), on_one_core=True),
     Workload("w3", "{keys:,} keys, one no-op task each", 1_000_000, 1_000_000, 4,
              (1,), NS_PER_TASK, (Column("bytes_kept_per_key", "bytes kept per key"),),
              scales_keys=True),
@@ -181,9 +183,14 @@ def run_case(case: Case, peers: list[Peer], options: argparse.Namespace) -> dict
     counting = [run for run in runs if run["counts"]]
     summaries = bench_report.summarize(
         counting, metric.figure, [column.figure for column in others], baseline)
+    compared = [bench_report.compare(counting, metric.figure, peer, other)
+                for peer, other in case.workload.compared]
+    comparisons = [one for one in compared if one is not None]
     print(f"\n{case.title()}")
     if summaries:
         print(bench_report.table(summaries, metric, others, baseline))
+    for comparison in comparisons:
+        print(f"  {comparison}")
     for name, reason in failures.items():
         print(f"  FAILED {name}: {reason}")
     sys.stdout.flush()
@@ -191,7 +198,7 @@ def run_case(case: Case, peers: list[Peer], options: argparse.Namespace) -> dict
             "submitters": case.submitters, "keys": case.keys, "one_core": case.core is not None,
             "metric": metric.figure, "baseline": baseline,
             "summaries": [asdict(one) for one in summaries],
-            "failures": failures, "runs": runs}
+            "comparisons": [asdict(one) for one in comparisons], "failures": failures, "runs": runs}
 
 
 def show_progress(text: str) -> None:
