@@ -292,7 +292,8 @@ def main() -> int:
     interrupted = False
     try:
         for case in make_cases(options):
-            report["cases"].append(run_case(case, found.peers, options))
+            if any(case.workload.name in peer.workloads for peer in found.peers):
+                report["cases"].append(run_case(case, found.peers, options))
     except KeyboardInterrupt:
         interrupted = True
     options.json.parent.mkdir(parents=True, exist_ok=True)
