@@ -14,21 +14,31 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 OLDEST_JDK = 21  # the first with virtual threads
 
-ALL_WORKLOADS = ("w1", "w2", "w3", "w4", "backlog", "w6")
+ALL_TASKS = ("w1", "w2", "w3", "w4", "backlog", "w6")
 NO_BLOCKING = ("w1", "w2", "w3", "backlog", "w6")
+
+LOCKS = ("w5",)
 
 # name, program, workloads, what to do when the program is missing
 CPP_PEERS = (
-    ("keyway", "keyway_bench", ALL_WORKLOADS, "build the target keyway_bench"),
-    ("keyway_post", "keyway_bench", ALL_WORKLOADS, "build the target keyway_bench"),
+    ("keyway", "keyway_bench", ALL_TASKS, "build the target keyway_bench"),
+    ("keyway_post", "keyway_bench", ALL_TASKS, "build the target keyway_bench"),
     ("keyway_coroutine", "keyway_bench", ("w4",), "build the target keyway_bench"),
-    ("mutex_pool", "mutex_pool", ALL_WORKLOADS, "build the target mutex_pool"),
-    ("asio_strand", "asio_strand", ALL_WORKLOADS, "it needs Boost 1.81 when CMake configures"),
+    ("keyway_serial", "serial_bench", ("w1", "w2", "w6"), "build the target serial_bench"),
+    ("keyway_locks", "locks_bench", LOCKS, "build the target locks_bench"),
+    ("mutex_pool", "mutex_pool", ALL_TASKS, "build the target mutex_pool"),
+    ("asio_strand", "asio_strand", ALL_TASKS, "it needs Boost 1.81 when CMake configures"),
     ("tbb_arena", "tbb_arena", NO_BLOCKING, "it needs oneTBB when CMake configures"),
     ("tbb_flow", "tbb_flow", NO_BLOCKING, "it needs oneTBB when CMake configures"),
+    ("striped_64", "mutex_locks", LOCKS, "build the target mutex_locks"),
+    ("striped_1024", "mutex_locks", LOCKS, "build the target mutex_locks"),
+    ("mutex_map", "mutex_locks", LOCKS, "build the target mutex_locks"),
+    ("mutex_map_freeing", "mutex_locks", LOCKS, "build the target mutex_locks"),
+    ("tbb_accessor", "tbb_locks", LOCKS, "it needs oneTBB when CMake configures"),
+    ("tbb_accessor_erasing", "tbb_locks", LOCKS, "it needs oneTBB when CMake configures"),
 )
-GO_PEERS = ("go_goroutine", "go_lane")
-JAVA_PEERS = ("java_three_layer", "java_plain")
+GO_PEERS = {"go_goroutine": ALL_TASKS, "go_lane": ALL_TASKS, "go_lock_map": LOCKS}
+JAVA_PEERS = {"java_three_layer": ALL_TASKS, "java_plain": ALL_TASKS, "java_lock_map": LOCKS}
 COLLECTORS = {"g1": "-XX:+UseG1GC", "parallel": "-XX:+UseParallelGC"}
 
 
@@ -80,13 +90,13 @@ def _add_go_peers(found: Found, wanted: set[str], build_dir: Path) -> None:
         build_dir.mkdir(parents=True, exist_ok=True)
         reason = _run_build([go, "build", "-o", str(program), "."], HERE / "peers" / "go")
         found.versions["go"] = _first_line([go, "version"])
-    for name in GO_PEERS:
+    for name, workloads in GO_PEERS.items():
         if name not in wanted:
             continue
         if reason:
             found.skipped[name] = reason
         else:
-            found.peers.append(Peer(name, (str(program),), ("--peer", name), ALL_WORKLOADS))
+            found.peers.append(Peer(name, (str(program),), ("--peer", name), workloads))
 
 
 def _add_java_peers(found: Found, wanted: set[str], build_dir: Path) -> None:
@@ -98,7 +108,7 @@ def _add_java_peers(found: Found, wanted: set[str], build_dir: Path) -> None:
         sources = sorted(path.name for path in folder.glob("*.java"))
         reason = _run_build([str(jdk / "bin" / "javac"), "-d", str(classes), *sources], folder)
         found.versions["java"] = _first_line([str(jdk / "bin" / "java"), "-version"])
-    for base in JAVA_PEERS:
+    for base, workloads in JAVA_PEERS.items():
         for collector, flag in COLLECTORS.items():
             name = f"{base}_{collector}"
             if name not in wanted:
@@ -107,7 +117,7 @@ def _add_java_peers(found: Found, wanted: set[str], build_dir: Path) -> None:
                 found.skipped[name] = reason
                 continue
             program = (str(jdk / "bin" / "java"), flag, "-cp", str(classes), "PeerMain")
-            found.peers.append(Peer(name, program, ("--peer", name), ALL_WORKLOADS, is_java=True))
+            found.peers.append(Peer(name, program, ("--peer", name), workloads, is_java=True))
 
 
 def find_jdk() -> tuple[Path | None, str]:

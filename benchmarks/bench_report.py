@@ -5,8 +5,6 @@ from __future__ import annotations
 import statistics
 from dataclasses import dataclass, field
 
-BASELINE = "keyway"
-
 
 @dataclass(frozen=True)
 class Column:
@@ -40,7 +38,19 @@ def quantile(values: list[float], fraction: float) -> float:
     return ordered[low] + (ordered[high] - ordered[low]) * (position - low)
 
 
-def summarize(runs: list[dict], metric: str, others: list[str]) -> list[Summary]:
+def same_round_ratios(runs: list[dict], metric: str, peer: str, baseline: str) -> list[float]:
+    """What the peer measured over what the baseline did, of every round that has both."""
+    base = {run["round"]: run["figures"][metric] for run in runs if run["peer"] == baseline}
+    return [
+        run["figures"][metric] / base[run["round"]]
+        for run in runs
+        if run["peer"] == peer and base.get(run["round"])
+    ]
+
+
+def summarize(
+    runs: list[dict], metric: str, others: list[str], baseline: str
+) -> list[Summary]:
     """One summary per peer: Keyway's own first, then the fastest peer first.
 
     A run is {"peer", "round", "over_limit", "figures"}; there is one per peer and round.
@@ -48,15 +58,10 @@ def summarize(runs: list[dict], metric: str, others: list[str]) -> list[Summary]
     by_peer: dict[str, list[dict]] = {}
     for run in runs:
         by_peer.setdefault(run["peer"], []).append(run)
-    baseline = {run["round"]: run["figures"][metric] for run in by_peer.get(BASELINE, [])}
     summaries = []
     for peer, own in by_peer.items():
         values = [run["figures"][metric] for run in own]
-        ratios = [
-            run["figures"][metric] / baseline[run["round"]]
-            for run in own
-            if baseline.get(run["round"])
-        ]
+        ratios = same_round_ratios(runs, metric, peer, baseline)
         summaries.append(
             Summary(
                 peer=peer,
@@ -71,7 +76,7 @@ def summarize(runs: list[dict], metric: str, others: list[str]) -> list[Summary]
                 figures={name: _middle(own, name) for name in others if name in own[0]["figures"]},
             )
         )
-    return sorted(summaries, key=lambda s: (not s.peer.startswith(BASELINE), s.median))
+    return sorted(summaries, key=lambda s: (not s.peer.startswith("keyway"), s.median))
 
 
 def _middle(runs: list[dict], figure: str) -> float | bool:
@@ -81,15 +86,44 @@ def _middle(runs: list[dict], figure: str) -> float | bool:
     return statistics.median(values)
 
 
-def table(summaries: list[Summary], metric: Column, others: list[Column]) -> str:
-    header = ["peer", metric.title, "p10 - p90", f"x {BASELINE}", "p10 - p90"]
+@dataclass
+class Comparison:
+    """How many times as long the other takes, of the same round."""
+
+    peer: str
+    other: str
+    rounds: int
+    ratio: float
+    ratio_p10: float
+    ratio_p90: float
+
+    def __str__(self) -> str:
+        return (f"{self.peer} is {self.ratio:.1f} times as fast as {self.other} "
+                f"(p10 - p90: {self.ratio_p10:.1f} - {self.ratio_p90:.1f}; "
+                f"{self.rounds} round{'s' if self.rounds > 1 else ''})")
+
+
+def compare(runs: list[dict], metric: str, peer: str, other: str) -> Comparison | None:
+    """None unless there is a round that has both."""
+    ratios = same_round_ratios(runs, metric, other, peer)
+    if not ratios:
+        return None
+    return Comparison(peer, other, len(ratios), statistics.median(ratios),
+                      quantile(ratios, 0.1), quantile(ratios, 0.9))
+
+
+def table(
+    summaries: list[Summary], metric: Column, others: list[Column], baseline: str
+) -> str:
+    header = ["peer", metric.title, "p10 - p90", f"x {baseline}", "p10 - p90"]
     header += [column.title for column in others] + ["runs"]
     rows = [header]
     for one in summaries:
         row = [one.peer, _number(one.median, metric.digits)]
         row.append(f"{_number(one.p10, metric.digits)} - {_number(one.p90, metric.digits)}")
-        row.append("-" if one.ratio is None else f"{one.ratio:.2f}")
-        row.append("-" if one.ratio is None else f"{one.ratio_p10:.2f} - {one.ratio_p90:.2f}")
+        row.append("-" if one.ratio is None else _ratio(one.ratio))
+        row.append("-" if one.ratio is None
+                   else f"{_ratio(one.ratio_p10)} - {_ratio(one.ratio_p90)}")
         row += [_cell(one.figures.get(column.figure), column.digits) for column in others]
         row.append(str(one.runs) + ("*" if one.stolen_runs else ""))
         rows.append(row)
@@ -107,6 +141,10 @@ def table(summaries: list[Summary], metric: Column, others: list[Column]) -> str
 
 def _number(value: float, digits: int) -> str:
     return f"{value:,.{digits}f}"
+
+
+def _ratio(value: float) -> str:
+    return f"{value:.2f}" if value >= 0.1 else f"{value:.3f}"
 
 
 def _cell(value: float | bool | None, digits: int) -> str:

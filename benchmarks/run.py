@@ -9,8 +9,9 @@ examples:
 
 Every run is a fresh process. The peers take turns within a round, and the order rotates from
 round to round, so that a slow minute of the machine hits all of them. Compare by the column
-"x keyway": the median of the ratios within one round. A run in which the host stole too much
-time is repeated. C++ programs are taken from --bin-dir; the Go and Java peers are built first.
+"x keyway" ("x keyway_locks" in w5): the median of the ratios within one round. A run in which
+the host stole too much time is repeated. C++ programs are taken from --bin-dir; the Go and Java
+peers are built first.
 """
 
 from __future__ import annotations
@@ -46,16 +47,21 @@ class Workload:
     submitters: tuple[int, ...]
     metric: Column
     others: tuple[Column, ...] = ()
+    baseline: str = "keyway"  # whom the others are compared with
+    compared: tuple[tuple[str, str], ...] = ()  # a peer and another, in a line below the table
+    submitter: str = "submitter"
     scales_keys: bool = False  # --quick also takes a tenth of the keys
     on_one_core: bool = False
 
 
 NS_PER_TASK = Column("ns_per_task", "ns per task")
+NS_PER_LOCK = Column("ns_per_lock", "ns per lock", 1)
 WORKLOADS = (
     Workload("w1", "{tasks:,} no-op tasks over {keys:,} keys, limit 4", 1_000_000, 1_000, 4,
              (1, 2), NS_PER_TASK, on_one_core=True),
     Workload("w2", "{tasks:,} no-op tasks of one key, limit 1", 1_000_000, 1, 1,
-             (1, 2), NS_PER_TASK, (Column("fifo", "FIFO"),), on_one_core=True),
+             (1, 2), NS_PER_TASK, (Column("fifo", "FIFO"),),
+             compared=(("keyway_serial", "asio_strand"),), on_one_core=True),
     Workload("w3", "{keys:,} keys, one no-op task each", 1_000_000, 1_000_000, 4,
              (1,), NS_PER_TASK, (Column("bytes_kept_per_key", "bytes kept per key"),),
              scales_keys=True),
@@ -65,6 +71,11 @@ WORKLOADS = (
     Workload("backlog", "{tasks:,} no-op tasks over {keys:,} keys, limit 4, queued then drained",
              1_000_000, 1_000, 4, (1,), NS_PER_TASK,
              (Column("bytes_per_waiting_task", "bytes per waiting task"),), on_one_core=True),
+    Workload("w5", "{tasks:,} times lock and unlock, of {keys:,} random keys", 2_000_000, 1_000, 1,
+             (1, 2), NS_PER_LOCK, baseline="keyway_locks", submitter="thread", on_one_core=True),
+    Workload("w5", "{tasks:,} times lock and unlock, of one key", 2_000_000, 1, 1,
+             (2, 4, 8), NS_PER_LOCK, baseline="keyway_locks", submitter="thread",
+             on_one_core=True),
     Workload("w6", "round trip on an idle executor, {tasks:,} times", 20_000, 1, 1,
              (1,), Column("p50_ns", "p50 ns"),
              (Column("p90_ns", "p90 ns"), Column("p99_ns", "p99 ns"))),
@@ -84,7 +95,8 @@ class Case:
     def title(self) -> str:
         text = self.workload.title.format(tasks=self.tasks, keys=self.keys)
         if len(self.workload.submitters) > 1:
-            text += f"; {self.submitters} submitter{'s' if self.submitters > 1 else ''}"
+            text += f"; {self.submitters} {self.workload.submitter}"
+            text += "s" if self.submitters > 1 else ""
         if self.core is not None:
             text += "; on one core"
         return f"{self.workload.name}: {text}"
@@ -167,19 +179,26 @@ def run_case(case: Case, peers: list[Peer], options: argparse.Namespace) -> dict
                 failures[peer.name] = str(failure)
     show_progress("")
     metric, others = case.workload.metric, list(case.workload.others)
+    baseline = case.workload.baseline
     counting = [run for run in runs if run["counts"]]
     summaries = bench_report.summarize(
-        counting, metric.figure, [column.figure for column in others])
+        counting, metric.figure, [column.figure for column in others], baseline)
+    compared = [bench_report.compare(counting, metric.figure, peer, other)
+                for peer, other in case.workload.compared]
+    comparisons = [one for one in compared if one is not None]
     print(f"\n{case.title()}")
     if summaries:
-        print(bench_report.table(summaries, metric, others))
+        print(bench_report.table(summaries, metric, others, baseline))
+    for comparison in comparisons:
+        print(f"  {comparison}")
     for name, reason in failures.items():
         print(f"  FAILED {name}: {reason}")
     sys.stdout.flush()
     return {"title": case.title(), "workload": case.workload.name,
-            "submitters": case.submitters, "one_core": case.core is not None,
-            "metric": metric.figure, "summaries": [asdict(one) for one in summaries],
-            "failures": failures, "runs": runs}
+            "submitters": case.submitters, "keys": case.keys, "one_core": case.core is not None,
+            "metric": metric.figure, "baseline": baseline,
+            "summaries": [asdict(one) for one in summaries],
+            "comparisons": [asdict(one) for one in comparisons], "failures": failures, "runs": runs}
 
 
 def show_progress(text: str) -> None:
@@ -203,7 +222,7 @@ def make_cases(options: argparse.Namespace) -> list[Case]:
             if workload.name not in options.only or (core is not None and not workload.on_one_core):
                 continue
             keys = workload.keys // divisor if workload.scales_keys else workload.keys
-            submitters = workload.submitters if core is None else (1,)
+            submitters = workload.submitters if core is None else workload.submitters[:1]
             cases += [Case(workload, count, core, workload.tasks // divisor, keys)
                       for count in submitters]
     return cases
@@ -224,7 +243,7 @@ def parse_options() -> argparse.Namespace:
     summary, _, details = __doc__.partition("\n\n")
     parser = argparse.ArgumentParser(description=summary, epilog=details,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    names = [workload.name for workload in WORKLOADS]
+    names = list(dict.fromkeys(workload.name for workload in WORKLOADS))
     parser.add_argument("--only", metavar="W,...", default=",".join(names),
                         help=f"workloads to run (default: {','.join(names)})")
     parser.add_argument("--peers", metavar="P,...", default=",".join(bench_peers.all_names()),
@@ -235,7 +254,7 @@ def parse_options() -> argparse.Namespace:
                         help="rounds in which the Java peers take part (default: 3)")
     parser.add_argument("--quick", action="store_true", help="3 rounds and a tenth of the tasks")
     parser.add_argument("--one-core", action="store_true",
-                        help="a second pass of w1, w2 and backlog, pinned to one core")
+                        help="a second pass of w1, w2, w5 and backlog, pinned to one core")
     parser.add_argument("--bin-dir", type=Path, default=Path("build/release/benchmarks"),
                         metavar="DIR", help="where the C++ programs are (default: %(default)s)")
     parser.add_argument("--build-dir", type=Path, default=Path("build/bench-peers"), metavar="DIR",
@@ -273,7 +292,8 @@ def main() -> int:
     interrupted = False
     try:
         for case in make_cases(options):
-            report["cases"].append(run_case(case, found.peers, options))
+            if any(case.workload.name in peer.workloads for peer in found.peers):
+                report["cases"].append(run_case(case, found.peers, options))
     except KeyboardInterrupt:
         interrupted = True
     options.json.parent.mkdir(parents=True, exist_ok=True)

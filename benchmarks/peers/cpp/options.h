@@ -29,6 +29,7 @@ inline constexpr const char* kUsage =
     "  w3       no-op tasks, each with a key of its own (1000000 tasks, limit 4)\n"
     "  w4       tasks that sleep for 10 ms              (10000 tasks, 100 keys, limit 10)\n"
     "  backlog  as w1, but queued first, then drained\n"
+    "  w5       locks of random keys, by N threads      (2000000 locks, 1000 keys)\n"
     "  w6       one task at a time, waited for          (20000 tasks, 1 key, limit 1)\n";
 
 [[noreturn]] inline void fail_usage(const std::string& message) {
@@ -49,6 +50,7 @@ inline Options defaults_of(std::string_view workload) {
   if (workload == "w2") sizes(1'000'000, 1, 1);
   if (workload == "w3") sizes(1'000'000, 1'000'000, 4);
   if (workload == "w4") sizes(10'000, 100, 10);
+  if (workload == "w5") sizes(2'000'000, 1'000, 1);
   if (workload == "w6") sizes(20'000, 1, 1);
   if (options.tasks == 0) fail_usage("unknown workload: " + std::string(workload));
   return options;

@@ -47,6 +47,7 @@ void run_round_trips(const PeerSetup& setup, const Options& options, JsonLine& l
 template <class Peer>
 int run_peer(const Options& options) {
   const std::string& workload = options.workload;
+  if (workload == "w5") fail_usage(std::string(Peer::kName) + " has no w5: it is no lock");
   const bool sleeps = workload == "w4";
   if (sleeps && !Peer::kTasksMayBlock) {
     fail_usage(std::string(Peer::kName) + " has no w4: its tasks must not block");

@@ -1,5 +1,6 @@
-// Two Go peers, go_goroutine and go_lane. Runs one workload in a fresh process and prints one
-// line of JSON; the command line is that of the C++ peers, plus --peer.
+// The Go peers: go_goroutine and go_lane run tasks, go_lock_map is a lock per key. Runs one workload
+// in a fresh process and prints one line of JSON; the command line is that of the C++ peers, plus
+// --peer.
 package main
 
 import (
@@ -21,13 +22,14 @@ var sizes = map[string][3]int{
 	"w3":      {1_000_000, 1_000_000, 4},
 	"w4":      {10_000, 100, 10},
 	"backlog": {1_000_000, 1_000, 4},
+	"w5":      {2_000_000, 1_000, 1},
 	"w6":      {20_000, 1, 1},
 }
 
 func failUsage(message string) {
 	fmt.Fprintf(os.Stderr, "%s\n\nusage: peer WORKLOAD [--submitters N] [--tasks N] [--keys K] "+
-		"[--limit L] [--peer go_goroutine|go_lane]\n"+
-		"workloads: w1 w2 w3 w4 backlog w6\n", message)
+		"[--limit L] [--peer go_goroutine|go_lane|go_lock_map]\n"+
+		"workloads: w1 w2 w3 w4 backlog w6, and w5 of go_lock_map\n", message)
 	os.Exit(2)
 }
 
@@ -41,7 +43,7 @@ func parseOptions(words []string) *options {
 	}
 	o := &options{workload: words[0]}
 	flags := flag.NewFlagSet("peer", flag.ExitOnError)
-	flags.StringVar(&o.peer, "peer", "go_goroutine", "go_goroutine or go_lane")
+	flags.StringVar(&o.peer, "peer", "go_goroutine", "go_goroutine, go_lane or go_lock_map")
 	flags.IntVar(&o.submitters, "submitters", 1, "submitting goroutines")
 	flags.IntVar(&o.tasks, "tasks", size[0], "tasks")
 	flags.IntVar(&o.keys, "keys", size[1], "keys")
@@ -52,6 +54,9 @@ func parseOptions(words []string) *options {
 	}
 	if o.submitters < 1 || o.tasks < o.submitters || o.keys < 1 || o.limit < 1 {
 		failUsage("counts are at least 1, and there are no more submitters than tasks")
+	}
+	if (o.workload == "w5") != (o.peer == "go_lock_map") {
+		failUsage("w5 is for go_lock_map, and go_lock_map for w5")
 	}
 	return o
 }
@@ -92,6 +97,8 @@ func main() {
 		runSleepers(makePeer(o), o, out)
 	case "backlog":
 		runBacklog(o, out)
+	case "w5":
+		runLocks(o, out)
 	case "w6":
 		runRoundTrips(makePeer(o), o, out)
 	default:

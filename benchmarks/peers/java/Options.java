@@ -4,9 +4,9 @@ import java.util.Map;
 final class Options {
   static final String USAGE =
       """
-      usage: PeerMain WORKLOAD [--peer java_three_layer|java_plain] [--submitters N] [--tasks N]
-                      [--keys K] [--limit L] [--repeat R] [--measured M]
-      workloads: w1 w2 w3 w4 backlog w6
+      usage: PeerMain WORKLOAD [--peer java_three_layer|java_plain|java_lock_map] [--submitters N]
+                      [--tasks N] [--keys K] [--limit L] [--repeat R] [--measured M]
+      workloads: w1 w2 w3 w4 backlog w6, and w5 of java_lock_map
       The workload runs R times in this process (5); the median of the last M runs (3) is reported.
       The peer's name may have a suffix, such as _g1: it is only repeated in the output.
       """;
@@ -19,6 +19,7 @@ final class Options {
           "w3", new int[] {1_000_000, 1_000_000, 4},
           "w4", new int[] {10_000, 100, 10},
           "backlog", new int[] {1_000_000, 1_000, 4},
+          "w5", new int[] {2_000_000, 1_000, 1},
           "w6", new int[] {20_000, 1, 1});
 
   final String workload;
@@ -44,6 +45,9 @@ final class Options {
     }
     if (workload.equals("w3")) {
       keys = tasks;
+    }
+    if (workload.equals("w5") != peer.startsWith("java_lock_map")) {
+      throw new IllegalArgumentException("w5 is for java_lock_map, and java_lock_map for w5");
     }
     measured = Math.min(measured, repeat);
   }

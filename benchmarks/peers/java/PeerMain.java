@@ -4,6 +4,7 @@ import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import java.util.StringJoiner;
+import java.util.concurrent.Callable;
 
 /**
  * Runs one workload in a fresh JVM and prints one line of JSON. A JVM needs warming up, so the
@@ -22,15 +23,26 @@ public final class PeerMain {
       System.exit(2);
       return;
     }
-    Workloads workloads = new Workloads(options);
+    Callable<Map<String, Object>> workload = makeWorkload(options);
     List<Map<String, Object>> runs = new ArrayList<>();
     for (int i = 0; i < options.repeat; i++) {
-      try (KeyedPeer peer = makePeer(options)) {
-        runs.add(workloads.run(peer));
-      }
+      runs.add(workload.call());
       System.gc(); // what the run before left behind is not this run's cost
     }
     System.out.println(toJson(options, runs));
+  }
+
+  private static Callable<Map<String, Object>> makeWorkload(Options options) {
+    if (options.workload.equals("w5")) {
+      LockWorkload locks = new LockWorkload(options);
+      return locks::run;
+    }
+    Workloads tasks = new Workloads(options);
+    return () -> {
+      try (KeyedPeer peer = makePeer(options)) {
+        return tasks.run(peer);
+      }
+    };
   }
 
   private static KeyedPeer makePeer(Options options) {
