@@ -23,7 +23,6 @@
 // Lifetime: outlives its guards and whoever waits; the destructor checks it.
 #pragma once
 
-#include <chrono>
 #include <concepts>
 #include <coroutine>
 #include <functional>
@@ -104,9 +103,6 @@ class KeyLocks {
   template <class F>
   auto with_lock(std::string_view key, F&& callable, LockMode mode = LockMode::kExclusive)
       -> std::invoke_result_t<std::decay_t<F>&>;
-
-  // One key as a mutex of the standard library's kind.
-  [[nodiscard]] KeyLock key(std::string_view key);
 
   // How many keys somebody holds or waits for.
   std::size_t active_lock_count() const;
@@ -240,58 +236,6 @@ class [[nodiscard]] KeyLocks::LockAwaiter {
   const LockMode mode_;
   Guard guard_;
   std::unique_ptr<detail::AsyncLock> waiting_;  // null: there was nothing to wait for
-};
-
-// One key, as std::unique_lock, std::shared_lock, std::scoped_lock and std::lock() know a mutex: Lockable,
-// TimedLockable, SharedTimedLockable. Re-entrant, as KeyLocks is.
-//
-//   KeyLock lock = locks.key("project-42");
-//   std::unique_lock held(lock, 100ms);
-//
-// Thread safety: every method from any thread.
-// Lifetime: must not outlive its KeyLocks.
-class KeyLock {
- public:
-  void lock() { keep(locks_->lock(key_)); }
-  bool try_lock() { return keep(locks_->try_lock(key_)); }
-  template <class Rep, class Period>
-  bool try_lock_for(std::chrono::duration<Rep, Period> timeout) {
-    return try_for(timeout, LockMode::kExclusive);
-  }
-  template <class Clock, class Length>
-  bool try_lock_until(std::chrono::time_point<Clock, Length> deadline) {
-    return try_for(deadline - Clock::now(), LockMode::kExclusive);
-  }
-  // REQUIRES: it is held. That of the calling operation, if it has it; else whoever's.
-  void unlock() { locks_->unlock(key_, LockMode::kExclusive); }
-
-  void lock_shared() { keep(locks_->lock(key_, LockMode::kShared)); }
-  bool try_lock_shared() { return keep(locks_->try_lock(key_, LockMode::kShared)); }
-  template <class Rep, class Period>
-  bool try_lock_shared_for(std::chrono::duration<Rep, Period> timeout) {
-    return try_for(timeout, LockMode::kShared);
-  }
-  template <class Clock, class Length>
-  bool try_lock_shared_until(std::chrono::time_point<Clock, Length> deadline) {
-    return try_for(deadline - Clock::now(), LockMode::kShared);
-  }
-  void unlock_shared() { locks_->unlock(key_, LockMode::kShared); }
-
-  std::string_view key() const { return key_; }
-
- private:
-  friend class KeyLocks;
-  KeyLock(KeyLocks& locks, std::string_view key) : locks_(&locks), key_(key) {}
-  static bool keep(KeyLocks::Guard guard) {
-    return std::exchange(guard.locks_, nullptr) != nullptr;  // unlock() gives it back
-  }
-  template <class Rep, class Period>
-  bool try_for(std::chrono::duration<Rep, Period> timeout, LockMode mode) {
-    return keep(locks_->try_lock_for(key_, std::chrono::ceil<Duration>(timeout), mode));
-  }
-
-  KeyLocks* locks_;
-  std::string key_;
 };
 
 template <std::ranges::input_range Keys>

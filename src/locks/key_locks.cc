@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "base/spin_lock.h"
+#include "keyway/key_lock.h"
 #include "locks/async_lock.h"
 #include "locks/lock_table.h"
 #include "locks/lock_wait.h"
@@ -169,9 +170,8 @@ Task<LockSet> KeyLocks::lock_all_async(std::vector<std::string> keys, LockMode m
   co_return set;
 }
 
-KeyLock KeyLocks::key(std::string_view key) {
+KeyLock::KeyLock(KeyLocks& locks, std::string_view key) : locks_(&locks), key_(key) {
   require_key(key, "key");
-  return {*this, key};
 }
 
 // ---- in a coroutine

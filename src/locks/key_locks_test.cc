@@ -5,8 +5,6 @@
 #include <array>
 #include <atomic>
 #include <latch>
-#include <mutex>
-#include <shared_mutex>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -435,55 +433,6 @@ TEST(KeyLocksDeathTest, CannotBeDestroyedWhileAGuardIsOut) {
         delete locks;
       },
       "somebody holds");
-}
-
-// ---- one key as a mutex
-
-TEST(KeyLock, IsAMutexOfTheStandardKind) {
-  KeyLocks locks;
-  KeyLock a = locks.key("a");
-  KeyLock b = locks.key("b");
-  {
-    const std::scoped_lock both(a, b);
-    EXPECT_EQ(locks.active_lock_count(), 2U);
-  }
-  {
-    std::unique_lock held(a, 1s);
-    EXPECT_TRUE(held.owns_lock());
-    std::thread([&] {
-      EXPECT_FALSE(a.try_lock());
-      EXPECT_FALSE(a.try_lock_for(1ms));
-      EXPECT_FALSE(a.try_lock_until(std::chrono::system_clock::now() + 1ms));
-      EXPECT_FALSE(a.try_lock_shared());
-    }).join();
-  }
-  {
-    const std::shared_lock reads(a);
-    std::thread([&] {
-      EXPECT_TRUE(a.try_lock_shared_for(1s));
-      EXPECT_TRUE(a.try_lock_shared_until(std::chrono::steady_clock::now() + 1s));
-      a.unlock_shared();
-      a.unlock_shared();
-      EXPECT_FALSE(a.try_lock());
-    }).join();
-  }
-  std::lock(a, b);
-  a.unlock();
-  b.unlock();
-  EXPECT_EQ(locks.active_lock_count(), 0U);
-}
-
-TEST(KeyLock, MayBeUnlockedOnAnotherThread) {
-  KeyLocks locks;
-  KeyLock lock = locks.key("a");
-  std::unique_lock held(lock);
-  std::thread([moved = std::move(held)]() mutable { moved.unlock(); }).join();
-  EXPECT_EQ(locks.active_lock_count(), 0U);
-}
-
-TEST(KeyLockDeathTest, CannotBeUnlockedIfItIsNotHeld) {
-  KeyLocks locks;
-  EXPECT_DEATH(locks.key("a").unlock(), "not held");
 }
 
 }  // namespace
