@@ -140,11 +140,12 @@ class GroupExecutor {
 
   // The same for a coroutine: Result<TaskHandle<T>> handle = co_await executor.submit_async(...);
   // It waits without a timeout; but a task with `start_within` is over, kExpired, when its time is.
-  // With g++ 12, do not write a lambda that captures more than plain values and references into the
-  // co_await expression: the compiler destroys such a temporary twice. Name it before.
+  // With g++ 12, a lambda that captures more than plain values and references must have a name: written into
+  // a co_await expression, it would be destroyed twice.
   template <class F>
   auto submit_async(std::string_view group_key, const TaskOptions& options, F&& callable)
       -> SubmitAwaiter<detail::TaskValue<std::decay_t<F>>> {
+    static_assert(detail::kIsSafeInAwait<F>, "g++ 12 would destroy this lambda twice: name it");
     const std::size_t hash = detail::require_key(group_key);
     auto& task = make(2, group_key, options, std::forward<F>(callable));
     return {*engine_, hash, TaskHandle<detail::TaskValue<std::decay_t<F>>>(task)};

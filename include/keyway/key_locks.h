@@ -98,8 +98,8 @@ class KeyLocks {
 
   // Calls `callable` with the lock held, and gives what it returns. If it is a coroutine (it returns a Task<T>), so is
   // this: the lock is held until it has ended, wherever that is.
-  // With g++ 12, do not write a lambda that captures more than plain values and references into a co_await
-  // expression: the compiler destroys such a temporary twice. Name it before.
+  // With g++ 12, such a coroutine that captures more than plain values and references must have a name: see
+  // GroupExecutor::submit_async().
   template <class F>
   auto with_lock(std::string_view key, F&& callable, LockMode mode = LockMode::kExclusive)
       -> std::invoke_result_t<std::decay_t<F>&>;
@@ -297,6 +297,7 @@ template <class F>
 auto KeyLocks::with_lock(std::string_view key, F&& callable, LockMode mode)
     -> std::invoke_result_t<std::decay_t<F>&> {
   if constexpr (detail::Unwrapped<std::invoke_result_t<std::decay_t<F>&>>::kIsCoroutine) {
+    static_assert(detail::kIsSafeInAwait<F>, "g++ 12 would destroy this lambda twice: name it");
     return with_lock_async<std::decay_t<F>>(std::string(key), std::forward<F>(callable), mode);
   } else {
     return call_with(lock(key, mode), callable);

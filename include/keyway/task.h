@@ -223,6 +223,17 @@ struct Unwrapped<Task<T>> {
   static constexpr bool kIsCoroutine = true;
 };
 
+// A callable that is written into a co_await expression: g++ 12 destroys such a temporary twice, if there is anything
+// to destroy.
+#if defined(__GNUC__) && !defined(__clang__) && __GNUC__ < 13
+template <class F>
+inline constexpr bool kIsSafeInAwait =
+    std::is_lvalue_reference_v<F> || std::is_trivially_destructible_v<std::remove_reference_t<F>>;
+#else
+template <class F>
+inline constexpr bool kIsSafeInAwait = true;
+#endif
+
 // How executors start a task without a coroutine of their own.
 struct TaskAccess {
   template <class T>

@@ -300,11 +300,11 @@ class Schedule final : public TaskLifecycleListener {
     running.reset();
     try {
       const TaskOptions options{.id = inner_id};
-      auto submitted =
-          executor_->submit_async(kGroups[inner_index], options, [this, inner_index, inner_id] {
-            Running inner_running(*this, inner_index, inner_id);
-            return 1;
-          });
+      const auto work = [this, inner_index, inner_id] {
+        Running inner_running(*this, inner_index, inner_id);
+        return 1;
+      };
+      auto submitted = executor_->submit_async(kGroups[inner_index], options, work);
       Result<TaskHandle<int>> inner = co_await submitted;
       if (inner.ok() && one_in(2)) co_await *inner;
       expect(inner.ok() || inner.error().code == ErrorCode::kWaitCycle ||
