@@ -125,8 +125,8 @@ TEST(SubmitWithin, ThreadsThatWaitAreServedInTheOrderTheyCame) {
 }
 
 TEST(SubmitWithin, IsToldWhenTheExecutorShutsDown) {
+  std::latch go(1);  // outlives the task that waits for it
   GroupExecutor executor(narrow());
-  std::latch go(1);
   auto first = executor.submit("g", "1", [&] { go.wait(); });
   while (executor.group_stats("g").running == 0) std::this_thread::yield();
   auto second = executor.submit("g", "2", [] {});
