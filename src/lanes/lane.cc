@@ -49,7 +49,13 @@ Lane::Entered Lane::enter_carefully(Waiter& waiter, bool ranked) {
     forget_ranks_if_empty();
     return Entered::kFull;
   }
-  if (ranks_ == nullptr) return push(waiter);
+  if (ranks_ == nullptr) {
+    const std::uint64_t limit = waiting_limit_.load(std::memory_order_relaxed);
+    const std::uint64_t inside = waiting() + 1;  // with this one
+    const std::uint64_t more = limit > inside ? limit - inside : 0;
+    sure_room_ = static_cast<std::uint16_t>(std::min<std::uint64_t>(more, UINT16_MAX));
+    return push(waiter);
+  }
   insert_ranked(waiter);
   ++entered_;
   if (turn_out_ && !stalled_) return Entered::kTurnIsOnItsWay;
@@ -211,6 +217,7 @@ Lane::Entered Lane::enter_in_front(Waiter& waiter) {
   SpinGuard intake(intake_);
   taken_in_.push_front(waiter);
   ++entered_;
+  sure_room_ = 0;
   ++rare().came_back;
   ++rare().returners;
   const LaneRank rank = owner_.rank_of(waiter);
@@ -241,6 +248,7 @@ bool Lane::set_limits(LaneLimits limits) {
     SpinGuard intake(intake_);
     limit_ = limits.running;
     waiting_limit_.store(limits.waiting, std::memory_order_relaxed);
+    sure_room_ = 0;
     careful_ = ranks_ != nullptr || limits.waiting != kNoLimit;
   }
   return take_up_turn();

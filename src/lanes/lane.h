@@ -126,6 +126,10 @@ class alignas(64) Lane final : public Runnable {
       SpinGuard intake(intake_);
       if (!careful_) [[likely]]
         return push(waiter);
+      if (sure_room_ > 0) [[likely]] {
+        --sure_room_;
+        return push(waiter);
+      }
     }
     return enter_carefully(waiter, /*ranked=*/false);
   }
@@ -276,6 +280,7 @@ class alignas(64) Lane final : public Runnable {
   void begin_ranks() KEYWAY_REQUIRES(intake_, dispatch_) {
     if (ranks_ == nullptr) ranks_ = std::make_unique<Ranks>();
     careful_ = true;
+    sure_room_ = 0;
   }
   Waiter* first_ranked() const KEYWAY_REQUIRES(intake_, dispatch_);
   std::uint32_t units_of(const Waiter& waiter) const KEYWAY_REQUIRES(dispatch_) {
@@ -332,6 +337,8 @@ class alignas(64) Lane final : public Runnable {
   bool turn_out_ KEYWAY_GUARDED_BY(intake_) = false;  // posted or stalled
   bool closed_ KEYWAY_GUARDED_BY(intake_) = false;
   bool careful_ KEYWAY_GUARDED_BY(intake_);  // who enters must look: a waiting limit, or ranks
+  // How many may enter before anybody need look at how many wait: those who leave only make more room.
+  std::uint16_t sure_room_ KEYWAY_GUARDED_BY(intake_) = 0;
   mutable SpinLock intake_;
   std::atomic<std::uint32_t> waiting_limit_;  // written under both locks
   std::uint64_t entered_ KEYWAY_GUARDED_BY(intake_) = 0;
