@@ -42,6 +42,10 @@ class ThreadPool final : public Scheduler {
   explicit ThreadPool(ThreadPoolOptions options = {});
   ~ThreadPool() override;
 
+  // What the destructor does; what is posted afterwards never runs, and no timer fires.
+  // REQUIRES: one thread at a time, none of the pool's.
+  void end_threads();
+
   ThreadPoolStats stats() const;
 
   void post(Runnable& runnable) override;

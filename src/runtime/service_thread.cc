@@ -15,7 +15,10 @@ constexpr auto kTick = std::chrono::milliseconds(1);
 ServiceThread::ServiceThread(std::function<bool()> tick, std::function<bool()> still_wanted)
     : tick_(std::move(tick)), still_wanted_(std::move(still_wanted)), thread_([this] { run(); }) {}
 
-ServiceThread::~ServiceThread() {
+ServiceThread::~ServiceThread() { end_thread(); }
+
+void ServiceThread::end_thread() {
+  if (!thread_.joinable()) return;
   {
     MutexLock lock(mutex_);
     stopping_ = true;

@@ -26,6 +26,9 @@ class ServiceThread {
   void add_timer(Timer& timer, TimePoint deadline);
   bool cancel_timer(Timer& timer) { return timers_.cancel(timer); }
 
+  // Joins the thread: no timer fires any more. REQUIRES: one thread at a time.
+  void end_thread();
+
   // One load when it ticks already.
   void want_ticks() {
     // seq_cst: pairs with run(), which publishes that it sleeps before it asks still_wanted().

@@ -46,7 +46,8 @@ unsigned usable_cores() {
 class ThreadPool::Impl {
  public:
   explicit Impl(ThreadPoolOptions options);
-  ~Impl();
+  ~Impl() { end_threads(); }
+  void end_threads() KEYWAY_EXCLUDES(workers_mutex_);
 
   void post(Runnable& runnable) {
     ready_.push(runnable);
@@ -86,6 +87,7 @@ class ThreadPool::Impl {
   bool tick();
   unsigned count_blocked() KEYWAY_EXCLUDES(workers_mutex_);
   void join_ended() KEYWAY_REQUIRES(workers_mutex_);
+  bool join_all() KEYWAY_EXCLUDES(workers_mutex_);
 
   // Constant after construction.
   const unsigned cores_;
@@ -142,19 +144,22 @@ ThreadPool::Impl::Impl(ThreadPoolOptions options)
   }
 }
 
-ThreadPool::Impl::~Impl() {
-  KEYWAY_CHECK(this_thread.pool != this, "a thread pool cannot be destroyed by its own thread");
+void ThreadPool::Impl::end_threads() {
+  KEYWAY_CHECK(this_thread.pool != this,
+               "a thread pool cannot be destroyed by its own thread, nor ended");
   stopping_.store(true, std::memory_order_seq_cst);
-  while (true) {
+  while (!join_all()) {
     wake(max_threads_, /*unless_searching=*/false);
-    {
-      MutexLock lock(workers_mutex_);
-      join_ended();
-      closed_ = workers_.empty();
-      if (closed_) return;
-    }
     std::this_thread::yield();
   }
+  service_.end_thread();
+}
+
+bool ThreadPool::Impl::join_all() {
+  MutexLock lock(workers_mutex_);
+  join_ended();
+  closed_ = workers_.empty();
+  return closed_;
 }
 
 // ---- what a worker does
@@ -494,6 +499,7 @@ ThreadPoolStats ThreadPool::Impl::stats() const {
 
 ThreadPool::ThreadPool(ThreadPoolOptions options) : impl_(std::make_unique<Impl>(options)) {}
 ThreadPool::~ThreadPool() = default;
+void ThreadPool::end_threads() { impl_->end_threads(); }
 ThreadPoolStats ThreadPool::stats() const { return impl_->stats(); }
 void ThreadPool::post(Runnable& runnable) { impl_->post(runnable); }
 TimePoint ThreadPool::now() const { return std::chrono::steady_clock::now(); }

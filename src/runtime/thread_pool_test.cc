@@ -336,6 +336,26 @@ TEST(ThreadPool, WaitingForTurnsInProgressDoesNotWaitForThoseThatComeLater) {
   ended.wait();
 }
 
+TEST(ThreadPool, ItsThreadsCanBeEndedBeforeIt) {
+  ThreadPool pool({.threads = 3});
+  std::atomic<int> ran = 0;
+  Job first([&] { ++ran; });
+  pool.post(first);
+  pool.end_threads();
+  EXPECT_EQ(ran, 1);
+  EXPECT_EQ(pool.stats().threads, 0U);
+  struct Never final : Timer {
+    void fire() override { ADD_FAILURE() << "fired without a thread"; }
+  } never;
+  pool.add_timer(never, pool.now());
+  EXPECT_TRUE(pool.cancel_timer(never));
+  Job late([&] { ++ran; });
+  pool.post(late);
+  pool.wait_for_turns_in_progress();
+  pool.end_threads();
+  EXPECT_EQ(ran, 1);
+}
+
 using ThreadPoolDeathTest = ::testing::Test;
 
 TEST(ThreadPoolDeathTest, APoolCannotBeDestroyedByItsOwnThread) {
