@@ -34,6 +34,7 @@ struct Explanation {
   std::uint64_t waiting = 0;
   std::uint64_t global_running = 0;
   std::uint64_t global_limit = 0;  // 0: there is none
+  bool limits_are_fixed = false;   // those of a SerialDispatcher
 
   // Those who run, longest first, no more than five. Without GroupPolicy::observe only those that take
   // a stop token or are coroutines are known.

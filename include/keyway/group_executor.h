@@ -56,6 +56,7 @@ namespace keyway {
 
 class GroupEngine;
 class GroupHandle;
+class SerialDispatcher;
 
 namespace detail {
 Error turned_away(std::string_view group_key);
@@ -235,6 +236,7 @@ class GroupExecutor {
 
  private:
   friend class GroupHandle;
+  friend class SerialDispatcher;
 
   GroupExecutor(GroupPolicy policy, std::unique_ptr<Scheduler> scheduler);
 

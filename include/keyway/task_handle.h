@@ -134,6 +134,7 @@ class [[nodiscard]] TaskHandle {
  private:
   friend class GroupExecutor;
   friend class GroupHandle;
+  friend class SerialDispatcher;
   template <class>
   friend class SubmitAwaiter;
   enum class OnStop { kThrow, kReturn };

@@ -155,6 +155,10 @@ bool GroupEngine::goes_on(int tasks_left, Duration time_left) const {
 bool GroupEngine::run_task(TaskCore& task, std::uint64_t number, TimePoint now,
                            TaskStatus& status) {
   if (task.operations().is_return) return task.operations().run(task, status);
+  if (task.hands_over()) [[unlikely]] {
+    task.hand_over(number);
+    return false;
+  }
   if (observer_ != nullptr) [[unlikely]] {
     observer_->started(task.group_key(), LaneTable::hash(task.group_key()), now - task.started());
   }
@@ -224,6 +228,11 @@ void GroupEngine::ended_after_suspension(TaskCore& task) noexcept {
     end_of_callers(task, status);
     return;
   }
+  end_outside_turn(task, status);
+}
+
+// On a thread that has not come with the lane's turn.
+void GroupEngine::end_outside_turn(TaskCore& task, TaskStatus status) noexcept {
   const TimePoint ended = scheduler_.now();
   if (watches_ends_) watch_end(task, status, ended);
   leave_lane(task, status, /*go_on=*/false, nullptr);
@@ -280,7 +289,7 @@ void GroupEngine::expire(TaskCore& task) noexcept {
   const RoomLine::Entry outside = task.awaits_room() ? room_line_.remove(task) : RoomLine::Entry{};
   if (outside.task != nullptr) {
     task.set_awaits_room(false);
-    table_.count_outside(key, LaneTable::hash(key), {.entered = 1, .expired = 1});
+    count_outside(task, {.entered = 1, .expired = 1});
   } else if (!withdraw(task, key, LaneTable::hash(key), /*expired=*/true)) {
     return;
   }

@@ -5,6 +5,7 @@
 //   enqueue -> [reject] -> lane -> run_turn -> run_task -> complete
 //                            |                    |
 //                            +-> cancel, drain    +-> suspended ... ended_after_suspension
+//                                                 +-> handed over to its caller ... run_task
 //
 // Thread safety: every method from any thread.
 // Lifetime: close() must have returned, and the scheduler's threads must be gone or done with it,
@@ -60,6 +61,18 @@ class GroupEngine final : public LaneOwner, public detail::TaskOwner, public Idl
   void wait_for_room(detail::TaskCore& task, detail::RoomWaiter& waiter);
   void turn_away(detail::TaskCore& task);
 
+  // Whether the calling thread runs a task of this engine, perhaps below others; only of that key, if given.
+  bool runs_a_task_here(std::optional<std::string_view> key = std::nullopt) const;
+  // Whether the innermost task that the calling thread runs under permits is one of this key's.
+  bool is_inside(std::string_view key) const;
+  // Runs a task here and now, as a part of the one that the calling thread runs.
+  void run_inside(detail::TaskCore& task);
+  // For a caller who waits for the end of the task, if `waits`; and who runs it in its turn on its own thread, if
+  // it is to: then it waits in any case. An error if the task was turned away, or never began because of a
+  // shutdown. Throws as enqueue(). REQUIRES: the caller has a reference to the task.
+  enum class CallerRuns { kNever, kIfFull, kAlways };
+  Result<void> call(detail::TaskCore& task, std::size_t hash, CallerRuns caller_runs, bool waits);
+
   Lane& pin(std::string_view key);
   void unpin(Lane& lane) { table_.unpin(lane); }
 
@@ -76,6 +89,7 @@ class GroupEngine final : public LaneOwner, public detail::TaskOwner, public Idl
   bool drain(Duration timeout);
 
   void shutdown_group(std::string_view key);
+  void stop_taking();
   void shutdown();
   bool shutdown(Duration timeout);
   // shutdown(), then waits until nobody is inside any more.
@@ -156,7 +170,7 @@ class GroupEngine final : public LaneOwner, public detail::TaskOwner, public Idl
   bool is_conflated(const detail::TaskCore& task) const {
     return task.has_extras() && task.extras().conflation != Conflation::kNone;
   }
-  void count_refused(const detail::TaskCore& task);
+  void count_outside(const detail::TaskCore& task, const LaneCounts& counts);
   // Whoever has made room in `lane` says so. REQUIRES: no lock is held.
   void made_room(Lane& lane) {
     if (room_line_.empty()) [[likely]]
@@ -186,6 +200,8 @@ class GroupEngine final : public LaneOwner, public detail::TaskOwner, public Idl
     if (shares_) table_.pin(lane);
   }
   void complete(detail::TaskCore& task, TaskStatus status, TimePoint ended) noexcept;
+  void end_outside_turn(detail::TaskCore& task, TaskStatus status) noexcept;
+  void run_handed_over(detail::TaskCore& task, std::uint64_t number);
   void end_of_callers(detail::TaskCore& task, TaskStatus status);
 
   // Its end without having run.
@@ -221,7 +237,6 @@ class GroupEngine final : public LaneOwner, public detail::TaskOwner, public Idl
   };
   void begin_use() KEYWAY_EXCLUDES(quiet_mutex_);
   void end_use() KEYWAY_EXCLUDES(quiet_mutex_);
-  bool runs_a_task_here(std::optional<std::string_view> key = std::nullopt) const;
   template <class Condition>
   bool wait_until(Condition condition, std::optional<TimePoint> deadline)
       KEYWAY_EXCLUDES(quiet_mutex_);

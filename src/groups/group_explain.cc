@@ -28,14 +28,17 @@ std::string name_of(const Explanation::Holder& holder, const std::string& group)
 
 // What would let it go on.
 std::string remedy(const Explanation& why) {
+  const auto or_with = [&](const char* call) {
+    return why.limits_are_fixed ? std::string() : std::string(", or with ") + call;
+  };
   switch (why.held_back_by) {
     case HeldBackBy::kNothing:
       return {};
     case HeldBackBy::kGroupLimit:
-      return "; goes on when one of the group ends, or with set_limit()";
+      return "; goes on when one of the group ends" + or_with("set_limit()");
     case HeldBackBy::kGlobalLimit:
       return "; the global limit is reached, " + count_of(why.global_running, why.global_limit) +
-             "; goes on when a task of any group ends, or with set_global_limit()";
+             "; goes on when a task of any group ends" + or_with("set_global_limit()");
     case HeldBackBy::kPause:
       return "; paused, goes on with resume_group() or resume()";
     case HeldBackBy::kRate:

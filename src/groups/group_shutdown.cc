@@ -25,9 +25,13 @@ void GroupEngine::shutdown_group(std::string_view key) {
   }
 }
 
-void GroupEngine::shutdown() {
+void GroupEngine::stop_taking() {
   table_.close();
   let_nobody_in_any_more();
+}
+
+void GroupEngine::shutdown() {
+  stop_taking();
   for (Lane* lane : table_.pin_all()) {
     reject_chain(change(*lane, [&] { return lane->drain(stays_when_drained); }));
     table_.unpin(*lane);
@@ -51,8 +55,7 @@ std::optional<TimePoint> GroupEngine::deadline_after(Duration timeout) const {
 }
 
 bool GroupEngine::shutdown(Duration timeout) {
-  table_.close();
-  let_nobody_in_any_more();
+  stop_taking();
   if (wait_until_quiet(deadline_after(timeout))) return true;
   shutdown();
   // A task that waited for its own end would wait for ever.

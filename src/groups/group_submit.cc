@@ -139,13 +139,13 @@ bool GroupEngine::end_full(TaskCore& task, IfFull if_full) {
 
 void GroupEngine::turn_away(TaskCore& task) {
   task.set_awaits_room(false);
-  count_refused(task);
+  count_outside(task, {.refused = 1});
   end_unrun(task, TaskStatus::kRejected, nullptr);
 }
 
-void GroupEngine::count_refused(const TaskCore& task) {
+void GroupEngine::count_outside(const TaskCore& task, const LaneCounts& counts) {
   const std::string_view key = task.group_key();
-  table_.count_outside(key, LaneTable::hash(key), {.refused = 1});
+  table_.count_outside(key, LaneTable::hash(key), counts);
 }
 
 // ---- waiting for room
@@ -248,7 +248,7 @@ void GroupEngine::let_nobody_in_any_more() {
   for (const RoomLine::Entry& entry : room_line_.remove_all()) {
     table_.unpin(*entry.lane);
     entry.task->set_awaits_room(false);
-    count_refused(*entry.task);
+    count_outside(*entry.task, {.refused = 1});
     end_unrun(*entry.task, TaskStatus::kRejected, nullptr);
     entry.waiter->room_came(false);
   }
@@ -329,7 +329,6 @@ void GroupEngine::give_up_place(TaskCore& task) {
 }
 
 bool GroupEngine::reject(TaskCore& task) {
-  count_refused(task);
   RejectionPolicy what = policy_.rejection;
   std::exception_ptr error;
   if (policy_.rejection_handler) {
@@ -344,6 +343,7 @@ bool GroupEngine::reject(TaskCore& task) {
     run_by_caller(task);
     return true;
   }
+  count_outside(task, {.refused = 1});
   if (what == RejectionPolicy::kAbort && error == nullptr) {
     error = std::make_exception_ptr(rejected_error(task));
   }
@@ -353,18 +353,18 @@ bool GroupEngine::reject(TaskCore& task) {
 
 void GroupEngine::run_by_caller(TaskCore& task) {
   begin_use();  // until it has ended, which may be later and elsewhere
+  count_outside(task, {.entered = 1});
   task.set_lane(nullptr);
   TaskStatus status{};
   if (run_task(task, 0, scheduler_.now(), status)) end_of_callers(task, status);
 }
 
 void GroupEngine::end_of_callers(TaskCore& task, TaskStatus status) {
-  // It was counted as refused; that is not how it ended.
-  LaneCounts counts{.entered = 1, .refused = static_cast<std::uint64_t>(-1)};
+  LaneCounts counts;
   if (status == TaskStatus::kSuccess) counts.succeeded = 1;
   if (status == TaskStatus::kFailed) counts.failed = 1;
   if (status == TaskStatus::kCancelled) counts.cancelled = 1;
-  table_.count_outside(task.group_key(), LaneTable::hash(task.group_key()), counts);
+  count_outside(task, counts);
   complete(task, status, scheduler_.now());
   end_use();
 }

@@ -119,6 +119,8 @@ struct TaskOperations {
 class Continuation {
  public:
   virtual void task_done() noexcept = 0;
+  // Of a task that hands over: it has its permits, and whoever is told runs it. `number`: as LaneTake has it.
+  virtual void turn_came(std::uint64_t /*number*/) noexcept {}
 
  protected:
   ~Continuation() = default;
@@ -190,6 +192,14 @@ class TaskCore {
            : state_.fetch_and(~kAwaitsRoom, std::memory_order_relaxed);
   }
 
+  // Whether the thread that takes it from its lane does not run it, but tells its continuation.
+  bool hands_over() const { return (state_.load(std::memory_order_relaxed) & kHandsOver) != 0; }
+  void set_hands_over(bool hands_over) {
+    hands_over ? state_.fetch_or(kHandsOver, std::memory_order_relaxed)
+               : state_.fetch_and(~kHandsOver, std::memory_order_relaxed);
+  }
+  void hand_over(std::uint64_t number) { continuation_->turn_came(number); }
+
   // The task is done: the result is there, for others to see, and the runner lets go.
   void publish(TaskStatus status, TimePoint ended) noexcept;
 
@@ -244,6 +254,7 @@ class TaskCore {
   static constexpr std::uint32_t kPlace = 1U << 15;
   static constexpr std::uint32_t kExtras = 1U << 16;
   static constexpr std::uint32_t kAwaitsRoom = 1U << 17;
+  static constexpr std::uint32_t kHandsOver = 1U << 18;
   static constexpr std::uint32_t kKick = 1U << 20;
 
   static std::size_t extras_offset(std::size_t names_end) {
