@@ -1,0 +1,245 @@
+// Runs work one at a time for each key, in the order it came, and keys side by side: a worker queue.
+// Use it when work can be handed over; when a caller must hold its key itself, a lock says so more plainly; when a key may
+// have several at once, it is a group of a GroupExecutor.
+//
+//   SerialDispatcher dispatcher({.workers = 8, .queue_capacity = 2000});
+//   Result<Nonce> nonce = dispatcher.run("0xsigner", [&] { return service.allocate("0xsigner"); });
+//
+// Work is a callable as GroupExecutor takes it: it may block, take a std::stop_token, be a coroutine. A lane is what is
+// serial: a key, or with Routing::kSticky a worker and all keys that belong to it.
+//
+// Guarantees:
+//   (1) Never two at once in a lane; never more than `workers` at once in all (suspended coroutines included).
+//   (2) In a lane work begins in the order in which its submits returned.
+//   (3) No queue is longer than its capacity, and what comes upon a full one is told so at once, or waits in line.
+//   (4) Work runs once, or never. run() and run_within() return when it has ended, so what it refers to need not
+//       live longer than the call; or with an error, and then it has not run and never will.
+//   (5) Work that calls run() or dispatch() for the lane it runs in runs that at once, inside itself. For another lane
+//       it is queued; a call that would never end, because lanes wait for each other, is an error (kWaitCycle) that
+//       names them.
+//   (6) After shutdown() there are no threads.
+// Not guaranteed: any order between lanes; nor (1) within a task that waits, by a handle, for one behind it in its own
+// lane: it lets those before that one run meanwhile.
+//
+// Errors: kRejected (retryable), kExpired (retryable), kWaitCycle, kShutdown. An empty key or a null callable throws
+// Exception (kInvalidArgument). What the work throws is thrown by run(), or reaches the handle.
+//
+// Thread safety: every method from any thread, also from within work.
+// Lifetime: the destructor is shutdown(0s). It must not be called by the dispatcher's own work.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <stop_token>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+
+#include "keyway/detail/queued_call.h"
+#include "keyway/explanation.h"
+#include "keyway/group_executor.h"
+#include "keyway/serial_options.h"
+
+namespace keyway {
+
+namespace detail {
+
+// A Result of a Result is one of them.
+template <class T>
+struct Flattened {
+  using type = Result<T>;
+};
+template <class T>
+struct Flattened<Result<T>> {
+  using type = Result<T>;
+};
+
+}  // namespace detail
+
+// What run() gives for a callable F.
+template <class F>
+using SerialResult = typename detail::Flattened<detail::TaskValue<std::decay_t<F>>>::type;
+
+class SerialDispatcher {
+ public:
+  // Throws Exception (kInvalidArgument) for options out of range.
+  explicit SerialDispatcher(SerialOptions options);
+  // On threads of the caller's; only Routing::kPerKey. REQUIRES: the scheduler outlives the dispatcher.
+  SerialDispatcher(SerialOptions options, Scheduler& scheduler);
+  ~SerialDispatcher();
+  SerialDispatcher(const SerialDispatcher&) = delete;
+  SerialDispatcher& operator=(const SerialDispatcher&) = delete;
+
+  // Waits for the end of the work, and gives what it returned. Blocks the thread; a coroutine awaits dispatch().
+  template <class F>
+  SerialResult<F> run(std::string_view key, F&& work) {
+    return call(std::nullopt, key, std::forward<F>(work));
+  }
+  // The same, but the work must begin within this time, or it is an error (kExpired) and the work never runs. Once
+  // it has begun it is waited for, however long it takes.
+  template <class F>
+  SerialResult<F> run_within(Duration time_to_begin, std::string_view key, F&& work) {
+    return call(time_to_begin, key, std::forward<F>(work));
+  }
+
+  // The handle of work that is queued; of work that has ended already if it ran inside its lane, or was run by its
+  // caller.
+  template <class F>
+  auto dispatch(std::string_view key, F&& work)
+      -> Result<TaskHandle<detail::TaskValue<std::decay_t<F>>>> {
+    const Target target = target_of(key);
+    detail::require_callable(work, key, {});
+    if (is_inside(target)) return run_inside(target, std::forward<F>(work));
+    std::optional<detail::QueuePlace> place = take_place();
+    if (!place) return all_full(key);
+    const bool counts = place->counts();
+    auto& task = make(2, target, std::nullopt, *std::move(place), std::forward<F>(work));
+    TaskHandle<detail::TaskValue<std::decay_t<F>>> handle(task);
+    if (Result<void> taken = submit(target, task, counts, /*waits=*/false); !taken) {
+      return taken.error();
+    }
+    return handle;
+  }
+
+  // Fire and forget. Always queued, also from within its own lane.
+  template <class F>
+  Result<void> post(std::string_view key, F&& work) {
+    const Target target = target_of(key);
+    detail::require_callable(work, key, {});
+    std::optional<detail::QueuePlace> place = take_place();
+    if (!place) return all_full(key);
+    const bool counts = place->counts();
+    auto& task = make(1, target, std::nullopt, *std::move(place), std::forward<F>(work));
+    return submit(target, task, counts, /*waits=*/false);
+  }
+
+  // Takes no more work. Waits until all of it has ended, then true; when the time is over, what still waits ends
+  // unrun, what runs gets a stop request and is waited for, and false. Then ends the threads.
+  // Called by its own work it can wait for none of this: what waits ends at once, and it returns false.
+  bool shutdown(Duration timeout);
+
+  SerialStats stats() const;
+  // Why the next work of a key does not begin: who is in its lane.
+  Explanation explain(std::string_view key) const;
+  // The name of a key's lane: the key itself, or that of its worker.
+  std::string_view lane_of(std::string_view key) const { return target_of(key).lane; }
+
+ private:
+  struct Parts;
+
+  // Where the work of a key goes.
+  struct Target {
+    GroupExecutor* executor;
+    std::string_view lane;
+    std::string_view task_id;
+    std::size_t hash;  // of the lane
+    std::string_view key;
+  };
+  Target target_of(std::string_view key) const;
+  static bool is_inside(const Target& target);
+  // None if the work is turned away; one that does not count if the caller is to run it.
+  std::optional<detail::QueuePlace> take_place();
+  Error all_full(std::string_view key) const;
+  // An error if it was turned away, or has ended unrun; if it `waits`, when the task has ended.
+  Result<void> submit(const Target& target, detail::TaskCore& task, bool counts, bool waits);
+  static void execute_inside(const Target& target, detail::TaskCore& task);
+  static detail::TaskContext part_of_current_task(const Target& target, std::stop_token stop);
+  static Error expired(std::string_view key);
+
+  template <class F>
+  static auto& make(std::uint32_t references, const Target& target,
+                    std::optional<Duration> time_to_begin, detail::QueuePlace place, F&& work) {
+    if (!place.matters()) {
+      return make(references, target, time_to_begin, std::forward<F>(work));
+    }
+    detail::QueuedCall<std::decay_t<F>> queued(std::move(place), std::forward<F>(work));
+    return make(references, target, time_to_begin, std::move(queued));
+  }
+  template <class F>
+  static auto& make(std::uint32_t references, const Target& target,
+                    std::optional<Duration> time_to_begin, F&& callable) {
+    using Node = detail::ValueNode<detail::TaskValue<std::decay_t<F>>>;
+    GroupExecutor& executor = *target.executor;
+    if (!time_to_begin) {
+      return static_cast<Node&>(
+          executor.make(references, target.lane, target.task_id, std::forward<F>(callable)));
+    }
+    const TaskOptions options{.id = target.task_id, .start_within = *time_to_begin};
+    return static_cast<Node&>(
+        executor.make(references, target.lane, options, std::forward<F>(callable)));
+  }
+
+  template <class F>
+  SerialResult<F> call(std::optional<Duration> time_to_begin, std::string_view key, F&& work) {
+    using Value = detail::TaskValue<std::decay_t<F>>;
+    const Target target = target_of(key);
+    detail::require_callable(work, key, {});
+    if (is_inside(target)) {
+      TaskHandle<Value> inside = run_inside(target, std::forward<F>(work));
+      return outcome_of<Value>(inside.core(), key);
+    }
+    std::optional<detail::QueuePlace> place = take_place();
+    if (!place) return all_full(key);
+    const bool counts = place->counts();
+    auto& task = make(2, target, time_to_begin, *std::move(place), std::forward<F>(work));
+    const TaskHandle<Value> handle(task);
+    if (Result<void> taken = submit(target, task, counts, /*waits=*/true); !taken) {
+      return taken.error();
+    }
+    return outcome_of<Value>(task, key);
+  }
+
+  // As a part of the task that the calling thread runs: to its end, also if it is a coroutine.
+  template <class F>
+  static auto run_inside(const Target& target, F&& work)
+      -> TaskHandle<detail::TaskValue<std::decay_t<F>>> {
+    using Callable = std::decay_t<F>;
+    using Value = detail::TaskValue<Callable>;
+    if constexpr (detail::kIsCoroutine<Callable>) {
+      return run_inside(target,
+                        [&target, callable = Callable(std::forward<F>(work))](
+                            std::stop_token stop) mutable -> Value {
+                          const detail::TaskContext context = part_of_current_task(target, stop);
+                          auto part = [&] {
+                            if constexpr (detail::kTakesStopToken<Callable>) {
+                              return std::invoke(callable, std::move(stop));
+                            } else {
+                              return std::invoke(callable);
+                            }
+                          }();
+                          detail::BlockingCompletion completion;
+                          detail::TaskAccess::start(part, context, completion);
+                          completion.wait(*context.scheduler);
+                          return detail::TaskAccess::take(part);
+                        });
+    } else {
+      auto& task = target.executor->make(2, target.lane, target.task_id, std::forward<F>(work));
+      TaskHandle<Value> handle(task);
+      execute_inside(target, task);
+      return handle;
+    }
+  }
+
+  template <class T>
+  static typename detail::Flattened<T>::type outcome_of(detail::TaskCore& core,
+                                                        std::string_view key) {
+    static_assert(!std::is_reference_v<T>,
+                  "a Result holds no reference: return a pointer or a value");
+    auto& task = static_cast<detail::ValueNode<T>&>(core);
+    if (task.status() == TaskStatus::kExpired) return expired(key);
+    if (task.status() != TaskStatus::kSuccess) {
+      std::rethrow_exception(task.operations().error(task));
+    }
+    if constexpr (std::is_void_v<T>) {
+      return {};
+    } else {
+      return std::move(task.kept());
+    }
+  }
+
+  const SerialOptions options_;
+  const std::unique_ptr<Parts> parts_;
+};
+
+}  // namespace keyway

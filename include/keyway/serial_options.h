@@ -1,0 +1,50 @@
+// How a SerialDispatcher works, and what it says of itself.
+#pragma once
+
+#include <cstdint>
+
+#include "keyway/error.h"
+#include "keyway/explanation.h"
+#include "keyway/group_policy.h"
+
+namespace keyway {
+
+// What happens to work for which a queue has no room.
+enum class OnFull {
+  kFailFast,    // it is turned away: an error (kRejected) that is retryable
+  kCallerRuns,  // its caller waits for its turn, then runs it on its own thread, in the lane: order and exclusion hold
+};
+
+// What a lane is: whose work runs one at a time, in order.
+enum class Routing {
+  kPerKey,  // a key, on any thread: keys are never in each other's way
+  kSticky,  // a worker, with a thread of its own for ever: keys are shared out among the workers by their hash
+};
+
+struct SerialOptions {
+  int workers = 8;            // at least 1: how much runs at once
+  int queue_capacity = 2000;  // at least 0: how much may wait in one lane
+  // At least 0: how much may wait in all lanes. Callers who wait to run their own work do not count.
+  int total_capacity = kUnlimited;
+  OnFull on_full = OnFull::kFailFast;
+  Routing routing = Routing::kPerKey;
+
+  // Names the first that is out of range. A SerialDispatcher refuses such options.
+  Result<void> validate() const;
+};
+
+struct SerialStats {
+  std::uint64_t waiting = 0;          // now, in all lanes
+  std::uint64_t running = 0;          // now
+  std::uint64_t callers_in_line = 0;  // now: they wait for room in a lane, to run their own work
+  // Since it was made. What was submitted and is none of these waits or runs.
+  std::uint64_t submitted = 0;
+  std::uint64_t succeeded = 0;
+  std::uint64_t failed = 0;
+  std::uint64_t cancelled = 0;
+  std::uint64_t expired = 0;   // its time to begin was over
+  std::uint64_t rejected = 0;  // a queue was full, or the dispatcher was shut down
+  TimeSummary waits;  // how long work waited for its turn that had to be queued, and has begun
+};
+
+}  // namespace keyway

@@ -1,0 +1,251 @@
+#include "keyway/serial_dispatcher.h"
+
+#include <algorithm>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/mutex.h"
+#include "groups/group_engine.h"
+#include "keyway/detail/operation.h"
+#include "runtime/service_thread.h"
+#include "serial/serial_load.h"
+#include "serial/worker_thread.h"
+
+namespace keyway {
+
+using detail::TaskCore;
+
+namespace {
+
+std::string quoted(std::string_view key) { return '"' + std::string(key) + '"'; }
+
+Error lane_full(std::string_view key, int capacity) {
+  return {ErrorCode::kRejected,
+          quoted(key) + " was not taken: " + std::to_string(capacity) +
+              " wait in its lane, as many as may; try again later, or raise queue_capacity",
+          /*retryable=*/true};
+}
+
+Error shut_down(std::string_view key) {
+  return {ErrorCode::kShutdown,
+          quoted(key) + " did not run: the dispatcher is shut down; dispatch before shutdown()"};
+}
+
+GroupPolicy lane_policy(const SerialOptions& options, int running_in_all) {
+  return {.default_group = {.max_concurrency = 1, .queue_threshold = options.queue_capacity},
+          .global_max_in_flight = running_in_all};
+}
+
+// More come while some are blocked, up to the number of workers: see the gate of lane_policy().
+ThreadPoolOptions pool_options(const SerialOptions& options) {
+  const unsigned cores = std::max(1U, std::thread::hardware_concurrency());
+  return {.threads = std::min(cores, static_cast<unsigned>(options.workers))};
+}
+
+SerialOptions checked(SerialOptions options) {
+  if (const Result<void> valid = options.validate(); !valid) throw Exception(valid.error());
+  return options;
+}
+
+}  // namespace
+
+// One executor for all keys; or, sticky, one for each worker, with a single lane.
+struct SerialDispatcher::Parts {
+  Parts(const SerialOptions& options, const Scheduler* clock)
+      : load(options.total_capacity, clock) {}
+
+  struct Worker {
+    std::string name;
+    std::size_t hash;
+    std::unique_ptr<GroupExecutor> executor;
+  };
+
+  template <class Visit>
+  void for_each(Visit visit) const {
+    for (const Worker& worker : workers) visit(*worker.executor);
+  }
+
+  SerialLoad load;
+  std::unique_ptr<ServiceThread> timers;  // of all worker threads
+  std::vector<Worker> workers;            // per key: the only one's name is not used
+
+  Mutex shutdown_mutex;
+  // The executors' own, which they keep.
+  ThreadPool* pool KEYWAY_GUARDED_BY(shutdown_mutex) = nullptr;
+  std::vector<WorkerThread*> threads KEYWAY_GUARDED_BY(shutdown_mutex);
+};
+
+SerialDispatcher::SerialDispatcher(SerialOptions options)
+    : options_(checked(options)), parts_(std::make_unique<Parts>(options_, nullptr)) {
+  MutexLock lock(parts_->shutdown_mutex);
+  if (options_.routing == Routing::kPerKey) {
+    auto pool = std::make_unique<ThreadPool>(pool_options(options_));
+    parts_->pool = pool.get();
+    parts_->workers.push_back({{},
+                               0,
+                               std::unique_ptr<GroupExecutor>(new GroupExecutor(
+                                   lane_policy(options_, options_.workers),
+                                   std::unique_ptr<Scheduler>(std::move(pool))))});
+    return;
+  }
+  parts_->timers = std::make_unique<ServiceThread>([] { return false; }, [] { return false; });
+  for (int i = 0; i < options_.workers; ++i) {
+    auto thread = std::make_unique<WorkerThread>(*parts_->timers);
+    parts_->threads.push_back(thread.get());
+    std::string name = "worker " + std::to_string(i);
+    const std::size_t hash = LaneTable::hash(name);
+    parts_->workers.push_back(
+        {std::move(name), hash,
+         std::unique_ptr<GroupExecutor>(new GroupExecutor(
+             lane_policy(options_, kUnlimited), std::unique_ptr<Scheduler>(std::move(thread))))});
+  }
+}
+
+SerialDispatcher::SerialDispatcher(SerialOptions options, Scheduler& scheduler)
+    : options_(checked(options)), parts_(std::make_unique<Parts>(options_, &scheduler)) {
+  if (options_.routing != Routing::kPerKey) {
+    throw Exception({ErrorCode::kInvalidArgument,
+                     "routing is kSticky, on a scheduler of the caller's; a worker needs a thread "
+                     "of its own: use kPerKey, or let the dispatcher make its threads"});
+  }
+  parts_->workers.push_back(
+      {{}, 0, std::make_unique<GroupExecutor>(lane_policy(options_, options_.workers), scheduler)});
+}
+
+// All are shut down before the first is waited for: the work of one may wait for that of another.
+SerialDispatcher::~SerialDispatcher() {
+  parts_->for_each([](GroupExecutor& executor) { executor.shutdown(); });
+}
+
+// ---- submitting
+
+SerialDispatcher::Target SerialDispatcher::target_of(std::string_view key) const {
+  const std::size_t hash = detail::require_key(key);
+  const std::vector<Parts::Worker>& workers = parts_->workers;
+  if (options_.routing == Routing::kPerKey) {
+    return {workers.front().executor.get(), key, {}, hash, key};
+  }
+  const Parts::Worker& worker = workers[hash % workers.size()];
+  return {worker.executor.get(), worker.name, key, worker.hash, key};
+}
+
+bool SerialDispatcher::is_inside(const Target& target) {
+  return target.executor->engine_->is_inside(target.lane);
+}
+
+std::optional<detail::QueuePlace> SerialDispatcher::take_place() {
+  SerialLoad& load = parts_->load;
+  const bool counts = load.take_place();
+  if (counts || options_.on_full == OnFull::kCallerRuns) return detail::QueuePlace(load, counts);
+  load.count_rejected();
+  return std::nullopt;
+}
+
+Error SerialDispatcher::all_full(std::string_view key) const {
+  return {ErrorCode::kRejected,
+          quoted(key) + " was not taken: " + std::to_string(options_.total_capacity) +
+              " wait in all lanes, as many as may; try again later, or raise total_capacity",
+          /*retryable=*/true};
+}
+
+Result<void> SerialDispatcher::submit(const Target& target, TaskCore& task, bool counts,
+                                      bool waits) {
+  using CallerRuns = GroupEngine::CallerRuns;
+  GroupEngine& engine = *target.executor->engine_;
+  try {
+    if (options_.on_full == OnFull::kFailFast && !waits) {
+      const bool taken = engine.enqueue(task, target.hash, nullptr, GroupEngine::IfFull::kTurnAway);
+      return taken ? Result<void>() : lane_full(target.key, options_.queue_capacity);
+    }
+    task.retain();
+    const detail::CoreReference hold(&task);
+    const CallerRuns caller_runs = options_.on_full == OnFull::kFailFast ? CallerRuns::kNever
+                                   : counts                              ? CallerRuns::kIfFull
+                                                                         : CallerRuns::kAlways;
+    const Result<void> called = engine.call(task, target.hash, caller_runs, waits);
+    if (called) return {};
+    switch (called.error().code) {
+      case ErrorCode::kRejected:
+        return lane_full(target.key, options_.queue_capacity);
+      case ErrorCode::kShutdown:
+        return shut_down(target.key);
+      default:
+        return called;
+    }
+  } catch (const Exception& error) {
+    if (error.code() != ErrorCode::kShutdown) throw;
+    return shut_down(target.key);
+  }
+}
+
+void SerialDispatcher::execute_inside(const Target& target, TaskCore& task) {
+  target.executor->engine_->run_inside(task);
+}
+
+detail::TaskContext SerialDispatcher::part_of_current_task(const Target& target,
+                                                           std::stop_token stop) {
+  Scheduler* scheduler = &target.executor->engine_->scheduler();
+  return {scheduler, std::move(stop),
+          detail::TaskOperation(&detail::Operation::current(), detail::task_on_this_thread(),
+                                scheduler)};
+}
+
+Error SerialDispatcher::expired(std::string_view key) {
+  return {ErrorCode::kExpired,
+          quoted(key) +
+              " did not run: its turn did not come in time; give it longer to begin, or "
+              "dispatch less for its lane",
+          /*retryable=*/true};
+}
+
+// ---- the end, and what others ask
+
+bool SerialDispatcher::shutdown(Duration timeout) {
+  const TimePoint began = parts_->load.now();
+  bool inside = false;
+  parts_->for_each([&](GroupExecutor& executor) {
+    inside = inside || executor.engine_->runs_a_task_here();
+    executor.engine_->stop_taking();
+  });
+  bool drained = !inside;
+  parts_->for_each([&](GroupExecutor& executor) {
+    const Duration left = timeout - (parts_->load.now() - began);
+    drained = drained && executor.drain(std::max(left, Duration::zero()));
+  });
+  if (!drained) parts_->for_each([](GroupExecutor& executor) { executor.shutdown(); });
+  if (inside) return false;
+  parts_->for_each([](GroupExecutor& executor) { executor.drain(); });
+  MutexLock lock(parts_->shutdown_mutex);
+  if (parts_->pool != nullptr) parts_->pool->end_threads();
+  for (WorkerThread* thread : parts_->threads) thread->end_thread();
+  if (parts_->timers != nullptr) parts_->timers->end_thread();
+  return drained;
+}
+
+SerialStats SerialDispatcher::stats() const {
+  const std::uint64_t by_total = parts_->load.rejected();
+  SerialStats sum{.submitted = by_total, .rejected = by_total, .waits = parts_->load.waits()};
+  parts_->for_each([&](const GroupExecutor& executor) {
+    const GroupStats stats = executor.stats();
+    sum.waiting += stats.waiting;
+    sum.running += stats.running;
+    sum.callers_in_line += executor.waiting_for_room();
+    sum.submitted += stats.submitted;
+    sum.succeeded += stats.succeeded;
+    sum.failed += stats.failed;
+    sum.cancelled += stats.cancelled;
+    sum.expired += stats.expired;
+    sum.rejected += stats.rejected;
+  });
+  return sum;
+}
+
+Explanation SerialDispatcher::explain(std::string_view key) const {
+  const Target target = target_of(key);
+  Explanation why = target.executor->explain(target.lane);
+  why.limits_are_fixed = true;
+  return why;
+}
+
+}  // namespace keyway

@@ -1,0 +1,194 @@
+// The end of a dispatcher: with nothing, with work that waits, that runs, and with callers inside.
+#include <atomic>
+#include <latch>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "keyway/serial_dispatcher.h"
+#include "serial/serial_fixture.h"
+#include "support/jobs.h"
+
+namespace keyway {
+namespace {
+
+using namespace std::chrono_literals;
+
+using SerialShutdown = SerialRoutings;
+INSTANTIATE_TEST_SUITE_P(Routing, SerialShutdown,
+                         ::testing::Values(Routing::kPerKey, Routing::kSticky), name_of_routing);
+
+TEST_P(SerialShutdown, RestartLeavesNoThreads) {
+  const std::ptrdiff_t before = thread_count();
+  for (int i = 0; i < 5; ++i) {
+    SerialDispatcher dispatcher(options({.workers = 6}));
+    EXPECT_LE(thread_count(), before + 7);  // those that work, and the one for timers
+    for (int n = 0; n < 20; ++n) {
+      EXPECT_TRUE(dispatcher.run("key-" + std::to_string(n), [] {}));
+    }
+    EXPECT_TRUE(dispatcher.shutdown(1h));
+    EXPECT_EQ(thread_count(), before);
+    EXPECT_TRUE(dispatcher.shutdown(1h));
+  }
+  {
+    SerialDispatcher dispatcher(options());
+    EXPECT_TRUE(dispatcher.run("a", [] {}));
+  }
+  EXPECT_EQ(thread_count(), before);
+}
+
+TEST_P(SerialShutdown, WhatWaitsIsDoneBeforeTheDeadlineIsOver) {
+  SerialDispatcher dispatcher(options());
+  int count = 0;
+  auto busy = std::make_unique<Busy>(dispatcher, "a");
+  for (int i = 0; i < 100; ++i) EXPECT_TRUE(dispatcher.post("a", [&] { ++count; }));
+  std::jthread later([&] { busy->let_go(); });
+  EXPECT_TRUE(dispatcher.shutdown(1h));
+  EXPECT_EQ(count, 100);
+}
+
+TEST_P(SerialShutdown, AfterTheDeadlineWhatWaitsNeverRunsAndWhatRunsIsAskedToStop) {
+  SerialDispatcher dispatcher(options());
+  std::latch began(1);
+  bool ran = false;
+  auto running = dispatcher.dispatch("a", [&](std::stop_token stop) {
+    began.count_down();
+    while (!stop.stop_requested()) std::this_thread::yield();
+    return 1;
+  });
+  began.wait();
+  auto waiting = dispatcher.dispatch("a", [&] { ran = true; });
+  std::jthread caller([&] {
+    const Result<void> result = dispatcher.run("a", [&] { ran = true; });
+    EXPECT_EQ(result.error().code, ErrorCode::kShutdown);
+    EXPECT_FALSE(result.error().retryable);
+  });
+  EXPECT_TRUE(eventually([&] { return dispatcher.stats().waiting == 2; }));
+  EXPECT_FALSE(dispatcher.shutdown(1ms));
+  EXPECT_EQ(running->join().value(), 1);
+  EXPECT_EQ(waiting->join().status, TaskStatus::kRejected);
+  caller.join();
+  EXPECT_FALSE(ran);
+}
+
+TEST_P(SerialShutdown, NothingIsTakenAfterwards) {
+  for (const OnFull on_full : {OnFull::kFailFast, OnFull::kCallerRuns}) {
+    SerialDispatcher dispatcher(options({.on_full = on_full}));
+    EXPECT_TRUE(dispatcher.shutdown(0s));
+    bool ran = false;
+    const auto work = [&] { ran = true; };
+    const std::vector<Error> errors{
+        dispatcher.run("a", work).error(),
+        dispatcher.run_within(1h, "a", work).error(),
+        dispatcher.dispatch("a", work).error(),
+        dispatcher.post("a", work).error(),
+    };
+    for (const Error& error : errors) {
+      EXPECT_EQ(error.code, ErrorCode::kShutdown);
+      EXPECT_FALSE(error.retryable);
+      EXPECT_NE(error.message.find("\"a\""), std::string::npos) << error.message;
+    }
+    EXPECT_FALSE(ran);
+    EXPECT_EQ(dispatcher.stats().running, 0U);
+    EXPECT_EQ(dispatcher.explain("a").waiting, 0U);
+  }
+}
+
+TEST_P(SerialShutdown, WhatRunsMayStillCallItsOwnLane) {
+  SerialDispatcher dispatcher(options());
+  std::latch began(1);
+  std::latch closed(1);
+  auto running = dispatcher.dispatch("a", [&] {
+    began.count_down();
+    closed.wait();
+    EXPECT_EQ(dispatcher.run(key_apart_from(dispatcher, "a"), [] {}).error().code,
+              ErrorCode::kShutdown);
+    return *dispatcher.run("a", [] { return 5; });
+  });
+  began.wait();
+  std::jthread closing([&] { EXPECT_TRUE(dispatcher.shutdown(1h)); });
+  EXPECT_TRUE(eventually([&] { return !dispatcher.post("a", [] {}); }));
+  closed.count_down();
+  EXPECT_EQ(running->join().value(), 5);
+}
+
+TEST_P(SerialShutdown, TheDestructorEndsWhatWaitsAndCallersHearOfIt) {
+  for (const OnFull on_full : {OnFull::kFailFast, OnFull::kCallerRuns}) {
+    std::optional<SerialDispatcher> dispatcher(std::in_place,
+                                               options({.queue_capacity = 1, .on_full = on_full}));
+    std::latch began(1);
+    std::atomic<int> ran = 0;
+    auto running = dispatcher->dispatch("a", [&](std::stop_token stop) {
+      began.count_down();
+      while (!stop.stop_requested()) std::this_thread::yield();
+    });
+    began.wait();
+    auto waiting = dispatcher->dispatch("a", [&] { ++ran; });
+    std::vector<std::jthread> callers;
+    if (on_full == OnFull::kCallerRuns) {
+      for (int i = 0; i < 3; ++i) {
+        callers.emplace_back([&] {
+          const Result<void> result = dispatcher->run("a", [&] { ++ran; });
+          EXPECT_EQ(result.error().code, ErrorCode::kShutdown);
+        });
+      }
+      EXPECT_TRUE(eventually([&] { return dispatcher->stats().callers_in_line == 3; }));
+    }
+    dispatcher.reset();
+    EXPECT_TRUE(running->is_done());
+    EXPECT_EQ(waiting->join().status, TaskStatus::kRejected);
+    callers.clear();
+    EXPECT_EQ(ran, 0);
+  }
+}
+
+TEST_P(SerialShutdown, WorkOfSeveralLanesThatWaitForEachOtherEndsToo) {
+  for (int i = 0; i < 20; ++i) {
+    std::optional<SerialDispatcher> dispatcher(std::in_place, options());
+    const std::string other = key_apart_from(*dispatcher, "a");
+    std::latch began(1);
+    auto busy = dispatcher->dispatch(other, [&](std::stop_token stop) {
+      while (!stop.stop_requested()) std::this_thread::yield();
+    });
+    auto calling = dispatcher->dispatch("a", [&] {
+      began.count_down();
+      return dispatcher->run(other, [] {}).error().code;
+    });
+    began.wait();
+    dispatcher.reset();
+    EXPECT_EQ(calling->join().value(), ErrorCode::kShutdown);
+  }
+}
+
+TEST_P(SerialShutdown, WorkMayShutItsDispatcherDown) {
+  SerialDispatcher dispatcher(options());
+  EXPECT_FALSE(*dispatcher.run("a", [&] { return dispatcher.shutdown(1h); }));
+  EXPECT_EQ(dispatcher.post("a", [] {}).error().code, ErrorCode::kShutdown);
+  EXPECT_TRUE(dispatcher.shutdown(1h));
+}
+
+TEST_P(SerialShutdown, AWaitingTaskCanBeCancelledAndARunningOneAskedToStop) {
+  SerialDispatcher dispatcher(options());
+  std::latch began(1);
+  auto running = dispatcher.dispatch("a", [&](std::stop_token stop) {
+    began.count_down();
+    while (!stop.stop_requested()) std::this_thread::yield();
+    throw CancelledError();
+  });
+  began.wait();
+  bool ran = false;
+  auto waiting = dispatcher.dispatch("a", [&] { ran = true; });
+  EXPECT_TRUE(waiting->cancel());
+  EXPECT_EQ(waiting->join().status, TaskStatus::kCancelled);
+  EXPECT_TRUE(running->cancel());
+  EXPECT_EQ(running->join().status, TaskStatus::kCancelled);
+  EXPECT_TRUE(dispatcher.run("a", [] {}));
+  EXPECT_FALSE(ran);
+}
+
+}  // namespace
+}  // namespace keyway

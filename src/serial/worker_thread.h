@@ -1,0 +1,55 @@
+// A scheduler with one thread, the same for ever: for work that must stay where its connection is.
+// ThreadPool is the sibling for work that may run anywhere: its threads come and go.
+//
+// Guarantees:
+//   (1) Everything that is posted runs on the one thread, in the order of posting; no wake-up is lost.
+//   (2) A task that waits on the thread for another one lets it run what is posted meanwhile.
+//
+// Thread safety: every method from any thread; end_thread() from one at a time.
+// Lifetime: the destructor runs what is still posted, then joins. `timers` outlives it.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <thread>
+
+#include "keyway/scheduler.h"
+#include "lanes/ready_queue.h"
+#include "runtime/service_thread.h"
+
+namespace keyway {
+
+class WorkerThread final : public Scheduler {
+ public:
+  // `timers`: fires timers for several of them, also while their threads are at work.
+  explicit WorkerThread(ServiceThread& timers) : timers_(timers), thread_([this] { run(); }) {}
+  ~WorkerThread() override { end_thread(); }
+
+  // What the destructor does; what is posted afterwards never runs. REQUIRES: not on its own thread.
+  void end_thread();
+
+  void post(Runnable& runnable) override;
+  TimePoint now() const override { return std::chrono::steady_clock::now(); }
+  void add_timer(Timer& timer, TimePoint deadline) override { timers_.add_timer(timer, deadline); }
+  bool cancel_timer(Timer& timer) override { return timers_.cancel_timer(timer); }
+  void wait_for_turns_in_progress() override;
+  bool run_one() override;
+  bool has_no_other_thread() const override { return this_thread_ == this; }
+
+ private:
+  static inline constinit thread_local const WorkerThread* this_thread_ = nullptr;
+
+  void run();
+  // False if there is nothing left, and it is to end.
+  bool wait_for_work();
+  void wake();
+
+  ServiceThread& timers_;
+  ReadyQueue ready_;
+  std::atomic<std::uint32_t> sleeps_{0};  // 1: whoever posts must wake it
+  std::atomic<bool> stopping_{false};
+  std::atomic<std::uint64_t> turn_edges_{0};  // odd while a turn is in progress; the thread's own
+  std::thread thread_;
+};
+
+}  // namespace keyway

@@ -1,0 +1,91 @@
+#include "serial/worker_thread.h"
+
+#include <atomic>
+#include <latch>
+#include <memory>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "support/jobs.h"
+
+namespace keyway {
+namespace {
+
+class WorkerThreadTest : public ::testing::Test {
+ protected:
+  ServiceThread timers_{[] { return false; }, [] { return false; }};
+  std::optional<WorkerThread> worker_{std::in_place, timers_};
+};
+
+TEST_F(WorkerThreadTest, RunsEverythingOnOneThreadInTheOrderOfPosting) {
+  std::vector<int> order;
+  std::vector<std::thread::id> threads;
+  std::vector<std::unique_ptr<Job>> jobs;
+  for (int i = 0; i < 1000; ++i) {
+    jobs.push_back(std::make_unique<Job>([&, i] {
+      order.push_back(i);
+      threads.push_back(std::this_thread::get_id());
+    }));
+    worker_->post(*jobs.back());
+  }
+  worker_.reset();
+  for (int i = 0; i < 1000; ++i) EXPECT_EQ(order[static_cast<std::size_t>(i)], i);
+  EXPECT_EQ(std::vector(1000, threads.front()), threads);
+}
+
+TEST_F(WorkerThreadTest, LosesNoWakeUpWhateverTheMoment) {
+  for (int round = 0; round < 20'000; ++round) {
+    std::latch ran(1);
+    Job job([&] { ran.count_down(); });
+    for (int i = round % 400; i > 0; --i) std::atomic_signal_fence(std::memory_order_seq_cst);
+    worker_->post(job);
+    ran.wait();
+    worker_->wait_for_turns_in_progress();
+  }
+}
+
+TEST_F(WorkerThreadTest, RunsAgainWhatSaysSo) {
+  Repeater repeater(100);
+  worker_->post(repeater);
+  worker_.reset();
+  EXPECT_EQ(repeater.rounds, 100);
+}
+
+TEST_F(WorkerThreadTest, ATimerFiresWhileTheThreadIsAtWork) {
+  struct Alarm final : Timer {
+    void fire() override { fired.count_down(); }
+    std::latch fired{1};
+  } alarm;
+  std::latch done(1);
+  Job job([&] {
+    worker_->add_timer(alarm, worker_->now());
+    alarm.fired.wait();
+    done.count_down();
+  });
+  worker_->post(job);
+  done.wait();
+}
+
+TEST_F(WorkerThreadTest, WhoWaitsOnItsThreadCanRunWhatIsPosted) {
+  bool ran = false;
+  std::latch done(1);
+  Job inner([&] { ran = true; });
+  Job outer([&] {
+    EXPECT_TRUE(worker_->has_no_other_thread());
+    EXPECT_FALSE(worker_->run_one());
+    worker_->post(inner);
+    EXPECT_TRUE(worker_->run_one());
+    EXPECT_TRUE(ran);
+    done.count_down();
+  });
+  worker_->post(outer);
+  done.wait();
+  EXPECT_FALSE(worker_->has_no_other_thread());
+  EXPECT_FALSE(worker_->run_one());
+}
+
+}  // namespace
+}  // namespace keyway
