@@ -113,10 +113,8 @@ SerialDispatcher::SerialDispatcher(SerialOptions options, Scheduler& scheduler)
       {{}, 0, std::make_unique<GroupExecutor>(lane_policy(options_, options_.workers), scheduler)});
 }
 
-// All are shut down before the first is waited for: the work of one may wait for that of another.
-SerialDispatcher::~SerialDispatcher() {
-  parts_->for_each([](GroupExecutor& executor) { executor.shutdown(); });
-}
+// All threads end before the first worker goes: each may just have woken work of another one.
+SerialDispatcher::~SerialDispatcher() { shutdown(Duration::zero()); }
 
 // ---- submitting
 

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <iterator>
 #include <latch>
+#include <memory>
 #include <string>
 #include <utility>
 
@@ -43,20 +44,23 @@ inline std::string key_apart_from(const SerialDispatcher& dispatcher, std::strin
 class Busy {
  public:
   Busy(SerialDispatcher& dispatcher, std::string_view key) {
-    EXPECT_TRUE(dispatcher.post(key, [this] {
-      began_.count_down();
-      go_.wait();
+    EXPECT_TRUE(dispatcher.post(key, [latches = latches_] {
+      latches->began.count_down();
+      latches->go.wait();
     }));
-    began_.wait();
+    latches_->began.wait();
   }
   ~Busy() { let_go(); }
   void let_go() {
-    if (!std::exchange(gone_, true)) go_.count_down();
+    if (!std::exchange(gone_, true)) latches_->go.count_down();
   }
 
  private:
-  std::latch began_{1};
-  std::latch go_{1};
+  struct Latches {
+    std::latch began{1};
+    std::latch go{1};
+  };
+  const std::shared_ptr<Latches> latches_ = std::make_shared<Latches>();
   bool gone_ = false;
 };
 

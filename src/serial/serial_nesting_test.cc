@@ -202,7 +202,6 @@ TEST_P(SerialNesting, ACycleThroughACoroutineInsideALaneIsFound) {
     SerialDispatcher dispatcher(options());
     const std::string other = key_apart_from(dispatcher, "a");
     std::latch called(1);
-    std::latch waits(1);
     std::atomic<int> refused = 0;
     auto outer = dispatcher.dispatch("a", [&] {
       (void)dispatcher.run("a", [&]() -> Task<void> {
