@@ -9,7 +9,8 @@
 // serial: a key, or with Routing::kSticky a worker and all keys that belong to it.
 //
 // Guarantees:
-//   (1) Never two at once in a lane; never more than `workers` at once in all (suspended coroutines included).
+//   (1) Never two at once in a lane; never more than `workers` at once in all, suspended coroutines included, work
+//       that waits for other work not.
 //   (2) In a lane work begins in the order in which its submits returned.
 //   (3) No queue is longer than its capacity, and what comes upon a full one is told so at once, or waits in line.
 //   (4) Work runs once, or never. run() and run_within() return when it has ended, so what it refers to need not
@@ -91,15 +92,7 @@ class SerialDispatcher {
     const Target target = target_of(key);
     detail::require_callable(work, key, {});
     if (is_inside(target)) return run_inside(target, std::forward<F>(work));
-    std::optional<detail::QueuePlace> place = take_place();
-    if (!place) return all_full(key);
-    const bool counts = place->counts();
-    auto& task = make(2, target, std::nullopt, *std::move(place), std::forward<F>(work));
-    TaskHandle<detail::TaskValue<std::decay_t<F>>> handle(task);
-    if (Result<void> taken = submit(target, task, counts, /*waits=*/false); !taken) {
-      return taken.error();
-    }
-    return handle;
+    return enqueue(target, std::nullopt, /*waits=*/false, std::forward<F>(work));
   }
 
   // Fire and forget. Always queued, also from within its own lane.
@@ -107,11 +100,11 @@ class SerialDispatcher {
   Result<void> post(std::string_view key, F&& work) {
     const Target target = target_of(key);
     detail::require_callable(work, key, {});
-    std::optional<detail::QueuePlace> place = take_place();
-    if (!place) return all_full(key);
-    const bool counts = place->counts();
-    auto& task = make(1, target, std::nullopt, *std::move(place), std::forward<F>(work));
-    return submit(target, task, counts, /*waits=*/false);
+    detail::QueuePlace place = take_place();
+    const bool over_total = place.is_none();
+    if (over_total && !caller_runs()) return all_full(key);
+    auto& task = make(1, target, std::nullopt, std::move(place), std::forward<F>(work));
+    return submit(target, task, over_total, /*waits=*/false);
   }
 
   // Takes no more work. Waits until all of it has ended, then true; when the time is over, what still waits ends
@@ -138,11 +131,11 @@ class SerialDispatcher {
   };
   Target target_of(std::string_view key) const;
   static bool is_inside(const Target& target);
-  // None if the work is turned away; one that does not count if the caller is to run it.
-  std::optional<detail::QueuePlace> take_place();
-  Error all_full(std::string_view key) const;
+  bool caller_runs() const { return options_.on_full == OnFull::kCallerRuns; }
+  detail::QueuePlace take_place();
+  Error all_full(std::string_view key);
   // An error if it was turned away, or has ended unrun; if it `waits`, when the task has ended.
-  Result<void> submit(const Target& target, detail::TaskCore& task, bool counts, bool waits);
+  Result<void> submit(const Target& target, detail::TaskCore& task, bool over_total, bool waits);
   static void execute_inside(const Target& target, detail::TaskCore& task);
   static detail::TaskContext part_of_current_task(const Target& target, std::stop_token stop);
   static Error expired(std::string_view key);
@@ -175,19 +168,23 @@ class SerialDispatcher {
     using Value = detail::TaskValue<std::decay_t<F>>;
     const Target target = target_of(key);
     detail::require_callable(work, key, {});
-    if (is_inside(target)) {
-      TaskHandle<Value> inside = run_inside(target, std::forward<F>(work));
-      return outcome_of<Value>(inside.core(), key);
-    }
-    std::optional<detail::QueuePlace> place = take_place();
-    if (!place) return all_full(key);
-    const bool counts = place->counts();
-    auto& task = make(2, target, time_to_begin, *std::move(place), std::forward<F>(work));
-    const TaskHandle<Value> handle(task);
-    if (Result<void> taken = submit(target, task, counts, /*waits=*/true); !taken) {
-      return taken.error();
-    }
-    return outcome_of<Value>(task, key);
+    Result<TaskHandle<Value>> handle =
+        is_inside(target) ? run_inside(target, std::forward<F>(work))
+                          : enqueue(target, time_to_begin, /*waits=*/true, std::forward<F>(work));
+    if (!handle) return handle.error();
+    return outcome_of<Value>(handle->core(), key);
+  }
+
+  template <class F>
+  auto enqueue(const Target& target, std::optional<Duration> time_to_begin, bool waits, F&& work)
+      -> Result<TaskHandle<detail::TaskValue<std::decay_t<F>>>> {
+    detail::QueuePlace place = take_place();
+    const bool over_total = place.is_none();
+    if (over_total && !caller_runs()) return all_full(target.key);
+    auto& task = make(2, target, time_to_begin, std::move(place), std::forward<F>(work));
+    TaskHandle<detail::TaskValue<std::decay_t<F>>> handle(task);
+    if (Result<void> taken = submit(target, task, over_total, waits); !taken) return taken.error();
+    return handle;
   }
 
   // As a part of the task that the calling thread runs: to its end, also if it is a coroutine.

@@ -132,36 +132,30 @@ bool SerialDispatcher::is_inside(const Target& target) {
   return target.executor->engine_->is_inside(target.lane);
 }
 
-std::optional<detail::QueuePlace> SerialDispatcher::take_place() {
-  SerialLoad& load = parts_->load;
-  const bool counts = load.take_place();
-  if (counts || options_.on_full == OnFull::kCallerRuns) return detail::QueuePlace(load, counts);
-  load.count_rejected();
-  return std::nullopt;
-}
+detail::QueuePlace SerialDispatcher::take_place() { return detail::QueuePlace(parts_->load); }
 
-Error SerialDispatcher::all_full(std::string_view key) const {
+Error SerialDispatcher::all_full(std::string_view key) {
+  parts_->load.count_rejected();
   return {ErrorCode::kRejected,
           quoted(key) + " was not taken: " + std::to_string(options_.total_capacity) +
               " wait in all lanes, as many as may; try again later, or raise total_capacity",
           /*retryable=*/true};
 }
 
-Result<void> SerialDispatcher::submit(const Target& target, TaskCore& task, bool counts,
+Result<void> SerialDispatcher::submit(const Target& target, TaskCore& task, bool over_total,
                                       bool waits) {
   using CallerRuns = GroupEngine::CallerRuns;
   GroupEngine& engine = *target.executor->engine_;
   try {
-    if (options_.on_full == OnFull::kFailFast && !waits) {
+    if (!caller_runs() && !waits) {
       const bool taken = engine.enqueue(task, target.hash, nullptr, GroupEngine::IfFull::kTurnAway);
       return taken ? Result<void>() : lane_full(target.key, options_.queue_capacity);
     }
     task.retain();
     const detail::CoreReference hold(&task);
-    const CallerRuns caller_runs = options_.on_full == OnFull::kFailFast ? CallerRuns::kNever
-                                   : counts                              ? CallerRuns::kIfFull
-                                                                         : CallerRuns::kAlways;
-    const Result<void> called = engine.call(task, target.hash, caller_runs, waits);
+    CallerRuns runs = CallerRuns::kNever;
+    if (caller_runs()) runs = over_total ? CallerRuns::kAlways : CallerRuns::kIfFull;
+    const Result<void> called = engine.call(task, target.hash, runs, waits);
     if (called) return {};
     switch (called.error().code) {
       case ErrorCode::kRejected:

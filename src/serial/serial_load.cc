@@ -12,20 +12,19 @@ TimePoint SerialLoad::now() const {
 
 TimePoint SerialLoad::begin_wait() const {
   static constinit thread_local unsigned count = 0;
-  const bool measured = ++count % every_.load(std::memory_order_relaxed) == 0;
-  return measured ? now() : TimePoint();
+  const bool skipped = floods_.load(std::memory_order_relaxed) && ++count % kEvery != 0;
+  return skipped ? TimePoint() : now();
 }
 
 void SerialLoad::end_wait(TimePoint began) {
-  if (began == TimePoint()) return;
   const TimePoint ended = now();
   waits_.add(ended - began);
   if (measured_.fetch_add(1, std::memory_order_relaxed) % kLookAfter != kLookAfter - 1) return;
   const Duration::rep looked =
       looked_.exchange(ended.time_since_epoch().count(), std::memory_order_relaxed);
   const Duration took = ended.time_since_epoch() - Duration(looked);
-  const unsigned every = every_.load(std::memory_order_relaxed);
-  every_.store(took < kQuick * every ? kEvery : 1, std::memory_order_relaxed);
+  const unsigned each_is = floods_.load(std::memory_order_relaxed) ? kEvery : 1;
+  floods_.store(took < kQuick * each_is, std::memory_order_relaxed);
 }
 
 TimeSummary SerialLoad::waits() const {
@@ -39,16 +38,14 @@ TimeSummary SerialLoad::waits() const {
 
 namespace detail {
 
-QueuePlace::QueuePlace(SerialLoad& load, bool counts)
-    : load_(&load), counts_(counts), submitted_(load.begin_wait()) {}
-
-bool QueuePlace::matters() const {
-  return submitted_ != TimePoint() || (counts_ && load_->has_limit());
+QueuePlace::QueuePlace(SerialLoad& load) : load_(&load), kind_(Kind::kUncounted) {
+  if (load.has_limit()) kind_ = load.take_place() ? Kind::kCounted : Kind::kNone;
+  began_ = load.begin_wait();
 }
 
 void QueuePlace::leave() {
-  load_->end_wait(submitted_);
-  if (counts_) load_->give_back_place();
+  if (began_ != TimePoint()) load_->end_wait(began_);
+  if (kind_ == Kind::kCounted) load_->give_back_place();
   load_ = nullptr;
 }
 

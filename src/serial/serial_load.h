@@ -23,17 +23,14 @@ class SerialLoad {
       : capacity_(total_capacity), clock_(clock) {}
 
   bool has_limit() const { return capacity_ != kUnlimited; }
-  // False if as many wait as may.
+  // False if as many wait as may. REQUIRES: has_limit().
   bool take_place() {
-    if (!has_limit()) return true;
     // relaxed: it only counts.
     if (waiting_.fetch_add(1, std::memory_order_relaxed) < capacity_) return true;
     give_back_place();
     return false;
   }
-  void give_back_place() {
-    if (has_limit()) waiting_.fetch_sub(1, std::memory_order_relaxed);
-  }
+  void give_back_place() { waiting_.fetch_sub(1, std::memory_order_relaxed); }
 
   TimePoint now() const;
   // When a wait begins; the epoch if it is not measured.
@@ -44,16 +41,17 @@ class SerialLoad {
   void count_rejected() { rejected_.fetch_add(1, std::memory_order_relaxed); }
   std::uint64_t rejected() const { return rejected_.load(std::memory_order_relaxed); }
 
-  static constexpr unsigned kEvery = 16;
+  static constexpr unsigned kEvery = 16;  // a power of two
 
  private:
-  static constexpr std::uint64_t kLookAfter = 1024;                  // measured waits
-  static constexpr Duration kQuick = std::chrono::milliseconds(20);  // for so many
+  // So many measured waits in so short a time are a flood.
+  static constexpr std::uint64_t kLookAfter = 1024;
+  static constexpr Duration kQuick = std::chrono::milliseconds(20);
 
   const std::int64_t capacity_;
   const Scheduler* const clock_;
   // All relaxed: they count, or are hints.
-  std::atomic<unsigned> every_{1};
+  std::atomic<bool> floods_{false};
   std::atomic<std::uint64_t> measured_{0};
   std::atomic<Duration::rep> looked_{0};
   std::atomic<std::uint64_t> rejected_{0};  // because of the total

@@ -35,25 +35,23 @@ TEST(SerialLoad, NeverMoreHaveAPlaceThanMay) {
 
 TEST(SerialLoad, APlaceIsGivenBackWhenTheWorkBeginsOrIsDropped) {
   SerialLoad load(1, nullptr);
-  ASSERT_TRUE(load.take_place());
   {
-    detail::QueuePlace dropped(load, /*counts=*/true);
-    detail::QueuePlace moved(std::move(dropped));
-    EXPECT_FALSE(load.take_place());
+    detail::QueuePlace dropped(load);
+    const detail::QueuePlace moved(std::move(dropped));
+    EXPECT_FALSE(moved.is_none());
+    EXPECT_TRUE(detail::QueuePlace(load).is_none());
   }
-  ASSERT_TRUE(load.take_place());
-  detail::QueuePlace begun(load, /*counts=*/true);
+  detail::QueuePlace begun(load);
+  EXPECT_FALSE(begun.is_none());
+  EXPECT_TRUE(begun.matters());
   begun.leave();
-  EXPECT_TRUE(load.take_place());
-  {
-    const detail::QueuePlace uncounted(load, /*counts=*/false);
-  }
-  EXPECT_FALSE(load.take_place());
+  EXPECT_FALSE(detail::QueuePlace(load).is_none());
 }
 
 TEST(SerialLoad, WithoutALimitThereIsAlwaysAPlace) {
   SerialLoad load(kUnlimited, nullptr);
-  for (int i = 0; i < 1000; ++i) EXPECT_TRUE(load.take_place());
+  std::vector<detail::QueuePlace> places;
+  for (int i = 0; i < 1000; ++i) EXPECT_FALSE(places.emplace_back(load).is_none());
 }
 
 }  // namespace

@@ -17,29 +17,28 @@ namespace detail {
 // A place in the queues, from submit until the work begins or is dropped.
 class QueuePlace {
  public:
-  // `counts`: towards the total of all queues, where it was taken already.
-  QueuePlace(SerialLoad& load, bool counts);
+  explicit QueuePlace(SerialLoad& load);
   QueuePlace(QueuePlace&& other) noexcept
-      : load_(std::exchange(other.load_, nullptr)),
-        counts_(other.counts_),
-        submitted_(other.submitted_) {}
+      : load_(std::exchange(other.load_, nullptr)), kind_(other.kind_), began_(other.began_) {}
   QueuePlace& operator=(QueuePlace&&) = delete;
   ~QueuePlace() {
-    if (load_ != nullptr && counts_) give_back();
+    if (load_ != nullptr && kind_ == Kind::kCounted) give_back();
   }
 
-  bool counts() const { return counts_; }
-  // Whether anybody looks at it: the total has a limit, or the wait is measured.
-  bool matters() const;
+  // As many wait in all queues as may: this is no place.
+  bool is_none() const { return kind_ == Kind::kNone; }
+  // Whether anybody looks at it: the queues have a limit in all, or the wait is measured.
+  bool matters() const { return kind_ == Kind::kCounted || began_ != TimePoint(); }
   // The work begins.
   void leave();
 
  private:
+  enum class Kind : unsigned char { kUncounted, kCounted, kNone };
   void give_back() noexcept;
 
   SerialLoad* load_;
-  bool counts_;
-  TimePoint submitted_;
+  Kind kind_;
+  TimePoint began_;  // the wait; the epoch: it is not measured
 };
 
 template <class F>
