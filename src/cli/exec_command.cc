@@ -9,7 +9,7 @@
 namespace keyway::cli {
 namespace {
 
-constexpr int kMostSlots = 10'000;
+constexpr int kMostSlots = 1000;
 constexpr std::chrono::seconds kTerminalNotice(1);
 
 std::vector<OptionSpec> options() {

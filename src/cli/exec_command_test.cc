@@ -129,7 +129,7 @@ TEST(ExecUsage, IsCheckedBeforeAnythingRuns) {
   EXPECT_EQ(error_of({"--key", "k"}),
             "keyway: exec: COMMAND is missing\n  try: keyway exec --key backup -- ./backup.sh\n");
   EXPECT_EQ(error_of({"--key", "k", "--limit", "0", "true"}),
-            "keyway: --limit \"0\": must be a whole number from 1 to 10,000\n  try: --limit 2\n");
+            "keyway: --limit \"0\": must be a whole number from 1 to 1,000\n  try: --limit 2\n");
   EXPECT_EQ(error_of({"--key", "k", "--wait", "soon", "true"}),
             "keyway: --wait \"soon\": must be a time such as 500ms, 30s, 5m or 1h\n"
             "  try: --wait 5m\n");

@@ -31,8 +31,8 @@ class ExecCrash : public ExecProgram {
       syscall(SYS_pidfd_send_signal, process.get(), SIGKILL, nullptr, 0);
     }
   }
-  // The process that the key file names as the holder of a slot; 0: none yet.
-  int holder_pid(int slot) { return key_file().record(slot).pid; }
+  // The command that the key file names as the holder of a slot; 0: none yet.
+  int holder_pid(int slot) { return key_file().record(slot).command_pid; }
 
   // They wait for a command whose keyway was killed, and that is on its way out.
   void expect_no_slot_is_lost(int limit) {

@@ -1,16 +1,17 @@
 // For the tests of `keyway exec` that start the program itself, with exec_probe as its command.
 #pragma once
 
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <sys/stat.h>
 
 #include <gtest/gtest.h>
 
-#include "exec/file_changes.h"
 #include "exec/key_file.h"
 #include "support/started_program.h"
 #include "support/temporary_folder.h"
@@ -52,28 +53,23 @@ class ExecProgram : public ::testing::Test {
   }
   void open_gate(const std::string& id) { const std::ofstream gate(place.file("gate." + id)); }
 
-  // Until it holds, looking again at every change of the file; false after a long time.
+  // Until it holds; false after a long time.
   template <class Condition>
-  bool wait_until(const std::string& file, const Condition& holds) {
-    exec::FileChanges changes(file);
+  bool wait_until(const Condition& holds) {
     const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
     while (!holds()) {
       if (std::chrono::steady_clock::now() > end) return false;
-      changes.wait();
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
     return true;
   }
   bool wait_for_log(const std::string& line) {
-    {
-      const std::ofstream make_it(place.file("log"), std::ios::app);
-    }
-    return wait_until(place.file("log"), [&] {
-      return ("\n" + place.read("log")).find("\n" + line + "\n") != std::string::npos;
-    });
+    return wait_until(
+        [&] { return ("\n" + place.read("log")).find("\n" + line + "\n") != std::string::npos; });
   }
   // Until so many stand in line.
   bool wait_for_line(int length) {
-    return wait_until(slots + "/k.slots", [&] { return key_file().count_tickets() == length; });
+    return wait_until([&] { return key_file().count_tickets() == length; });
   }
   exec::KeyFile key_file() {
     const auto folder = exec::open_slot_folder({slots, true});

@@ -24,12 +24,12 @@
 
 namespace keyway::exec {
 
-// For people alone: nothing is decided by it.
+// Says who is to be shown and watched; nothing is decided by it.
 struct SlotRecord {
-  std::int32_t pid = 0;
-  std::int32_t unused = 0;
-  std::int64_t since_ns = 0;  // CLOCK_BOOTTIME, which nobody sets
-  char name[48] = {};         // of the command; ends with 0
+  std::int32_t pid = 0;          // who took the slot
+  std::int32_t command_pid = 0;  // what runs with it
+  std::int64_t since_ns = 0;     // CLOCK_BOOTTIME, which nobody sets
+  char name[48] = {};            // of the command; ends with 0
 };
 static_assert(sizeof(SlotRecord) == 64);
 

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "base/system_error.h"
-#include "exec/file_changes.h"
+#include "exec/holder_watch.h"
 
 namespace keyway::exec {
 
@@ -25,9 +25,10 @@ std::optional<Clock::time_point> earlier(std::optional<Clock::time_point> a,
 }
 
 Holder holder_of(const SlotRecord& record) {
-  Holder holder{.pid = record.pid, .name = record.name};
+  Holder holder{.pid = record.command_pid > 0 ? record.command_pid : record.pid,
+                .name = record.name};
   holder.age = time_since_boot() - std::chrono::nanoseconds(record.since_ns);
-  holder.is_gone = record.pid > 0 && kill(record.pid, 0) != 0 && errno == ESRCH;
+  holder.is_gone = holder.pid > 0 && kill(holder.pid, 0) != 0 && errno == ESRCH;
   return holder;
 }
 
@@ -127,8 +128,7 @@ Result<SlotOutcome> KeySlot::wait_in_line(const SlotRequest& request, Interrupts
       patiently(request, interrupts, [this] { return file_->wait_for_tickets_before(*ticket_); });
   if (!first) return first.error();
   if (*first != Step::kGo) return give_up(*first);
-  // Before the first look, so that no change is missed.
-  FileChanges changes(path());
+  HolderWatch watch;
   while (true) {
     if (auto locked = lock_mutex(interrupts); !locked) return locked.error();
     const Result<bool> taken = take_free_slot(request);
@@ -136,7 +136,7 @@ Result<SlotOutcome> KeySlot::wait_in_line(const SlotRequest& request, Interrupts
     if (!taken) return taken.error();
     if (*taken) break;
     const Result<Step> changed =
-        patiently(request, interrupts, [&changes] { return changes.wait(); });
+        patiently(request, interrupts, [&] { return watch.wait(holders()); });
     if (!changed) return changed.error();
     if (*changed != Step::kGo) return give_up(*changed);
   }
@@ -168,15 +168,21 @@ Result<KeySlot::Step> KeySlot::patiently(const SlotRequest& request, Interrupts&
   }
 }
 
+std::vector<SlotRecord> KeySlot::holders() const {
+  std::vector<SlotRecord> records;
+  for (const int slot : file_->held_slots()) records.push_back(file_->record(slot));
+  return records;
+}
+
 Occupancy KeySlot::occupancy() const {
   Occupancy seen;
-  for (const int slot : file_->held_slots()) seen.holders.push_back(holder_of(file_->record(slot)));
+  for (const SlotRecord& record : holders()) seen.holders.push_back(holder_of(record));
   seen.waiting = ticket_ ? file_->count_tickets_before(*ticket_) : file_->count_tickets();
   return seen;
 }
 
-void KeySlot::set_holder(int pid) {
-  record_.pid = pid;
+void KeySlot::set_command(int pid) {
+  record_.command_pid = pid;
   slot_file_->write_record(slot_, record_);
 }
 
@@ -191,7 +197,7 @@ void KeySlot::release() {
   };
   if (locked && is_unused()) unlinkat(folder_.descriptor.get(), file_name_.c_str(), 0);
   slot_file_.reset();
-  file_.reset();  // whoever is first in line sees it closed
+  file_.reset();
 }
 
 }  // namespace keyway::exec

@@ -77,8 +77,8 @@ class KeySlot {
   // REQUIRES, for all below: it is taken.
   int number() const { return slot_; }  // from 0, below the limit
   int descriptor() const { return slot_file_->descriptor(); }
-  // Who is to be shown as the holder, instead of this process.
-  void set_holder(int pid);
+  // Says what runs with it.
+  void set_command(int pid);
 
  private:
   enum class Step { kGo, kOver, kInterrupted };
@@ -90,6 +90,7 @@ class KeySlot {
   Result<SlotOutcome> wait_in_line(const SlotRequest& request, Interrupts& interrupts);
   template <class Wait>
   Result<Step> patiently(const SlotRequest& request, Interrupts& interrupts, const Wait& wait);
+  std::vector<SlotRecord> holders() const;
   Occupancy occupancy() const;
 
   const SlotFolder& folder_;

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
 #include <memory>
+#include <thread>
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -40,6 +42,22 @@ class KeySlots : public ::testing::Test {
   }
   bool is_there(const std::string& key = "db") {
     return std::filesystem::exists(place.file(key_file_name(key)));
+  }
+
+  // Until somebody waits for a lock on the file of "db"; false after a long time.
+  bool wait_until_one_is_blocked() {
+    struct stat found{};
+    if (stat(place.file("db.slots").c_str(), &found) != 0) return false;
+    const std::string inode = ":" + std::to_string(found.st_ino) + " ";
+    for (int ms = 0; ms < 60'000; ++ms) {
+      std::ifstream locks("/proc/locks");
+      for (std::string line; std::getline(locks, line);) {
+        const bool waits = line.find("-> ") != std::string::npos;
+        if (waits && line.find(inode) != std::string::npos) return true;
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    return false;
   }
 
   const TemporaryFolder place;
@@ -100,7 +118,7 @@ TEST_F(KeySlots, HoldersAreNamedWithTheirAge) {
   EXPECT_FALSE(occupancy.holders[0].is_gone);
 
   constexpr int kNobody = 0x7ffffffe;  // above every id that Linux gives
-  a->set_holder(kNobody);
+  a->set_command(kNobody);
   const auto c = slot();
   ASSERT_EQ(take(*c, 1, std::string(100, 'x')), Kind::kFull);
   EXPECT_EQ(occupancy.holders[0].pid, kNobody);
@@ -200,6 +218,32 @@ TEST_F(KeySlots, AWaitEndsAtItsDeadlineAndLeavesTheLine) {
   EXPECT_EQ(notices, 1);
   b->release();
   EXPECT_EQ(file().count_tickets(), 0);
+}
+
+TEST_F(KeySlots, WhoLockedARemovedFileBeginsAnewWithTheOneThatIsThere) {
+  KeyFile old = file();
+  ASSERT_EQ(old.lock_mutex(/*waits=*/false), 0);
+  auto late = slot();
+  std::thread thread([&] { EXPECT_EQ(take(*late, 1), Kind::kTaken); });
+  EXPECT_TRUE(wait_until_one_is_blocked());
+  std::filesystem::remove(place.file("db.slots"));
+  old.unlock_mutex();
+  thread.join();
+  EXPECT_TRUE(old.held_slots().empty());
+  EXPECT_EQ(file().held_slots().size(), 1u);
+}
+
+TEST_F(KeySlots, WhoLeavesDoesNotRemoveTheFileFromUnderANewcomer) {
+  auto last = slot();
+  take(*last, 1);
+  KeyFile newcomer = file();
+  ASSERT_EQ(newcomer.lock_mutex(/*waits=*/false), 0);
+  std::thread thread([&] { last->release(); });
+  EXPECT_TRUE(wait_until_one_is_blocked());
+  ASSERT_EQ(newcomer.take_slot(1), 0);
+  newcomer.unlock_mutex();
+  thread.join();
+  EXPECT_TRUE(is_there());
 }
 
 TEST_F(KeySlots, AFileOfAnotherKindIsLeftAlone) {
