@@ -76,8 +76,8 @@ TEST_F(ExecCrash, WhatAKilledCommandStartedKeepsTheSlotUntilItIsGone) {
   Words inner = gated_probe(1, "a");
   Words command = {"/bin/sh", "-c", "\"$@\" & wait", "sh"};
   command.insert(command.end(), inner.begin(), inner.end());
-  prctl(PR_SET_CHILD_SUBREAPER,
-        1);  // the shell becomes this process's child, and can be waited for
+  // The shell becomes this process's child, and can be waited for.
+  prctl(PR_SET_CHILD_SUBREAPER, 1);
   StartedProgram holder = start({}, command);
   ASSERT_TRUE(wait_for_log("begin a"));
   const int shell = holder_pid(0);

@@ -39,12 +39,11 @@ Ending failed(const Error& error) { return {.kind = Ending::kFailed, .message = 
 
 Ending run_with(KeySlot& slot, const Options& options) {
   const Environment environment(options.key, slot.number() + 1);
-  const CommandEnd end =
-      run_in_foreground({.argv = options.command,
-                         .environment = environment.all(),
-                         .inherited = slot.descriptor(),
-                         .timeout = options.timeout,
-                         .started = [&slot](int pid) { slot.set_command(pid); }});
+  const CommandEnd end = run_in_foreground({.argv = options.command,
+                                            .environment = environment.all(),
+                                            .inherited = slot.descriptor(),
+                                            .timeout = options.timeout,
+                                            .pid_record = slot.command_record()});
   if (end.timed_out) return {.kind = Ending::kTimedOut};
   if (end.failure.empty()) return {.kind = Ending::kRan, .status = end.status};
   if (end.status == 125) return failed({ErrorCode::kIo, end.failure});

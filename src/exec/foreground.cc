@@ -55,12 +55,12 @@ CommandEnd run_in_foreground(const ForegroundCommand& command) {
   const Spawned spawned = spawn_child({.argv = command.argv,
                                        .environment = command.environment,
                                        .inherited = command.inherited,
-                                       .in_foreground = true});
+                                       .in_foreground = true,
+                                       .group_record = command.pid_record});
   if (!spawned.ok()) {
     return {.status = spawned.failure.status, .failure = spawned.failure.message};
   }
   const pid_t pid = spawned.child.pid;
-  if (command.started) command.started(pid);
   CommandEnd end;
   std::optional<Clock::time_point> act_at;
   if (command.timeout.count() > 0) act_at = Clock::now() + command.timeout;

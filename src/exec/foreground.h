@@ -17,7 +17,6 @@
 #pragma once
 
 #include <chrono>
-#include <functional>
 #include <span>
 #include <string>
 
@@ -31,7 +30,7 @@ struct ForegroundCommand {
   int inherited = -1;                        // a descriptor that stays open in it
   std::chrono::milliseconds timeout{0};      // 0: none
   std::chrono::milliseconds kill_after{5000};
-  std::function<void(int pid)> started;
+  int* pid_record = nullptr;  // its id is stored here, in shared memory, before its program runs
 };
 
 struct CommandEnd {

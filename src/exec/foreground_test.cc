@@ -3,6 +3,7 @@
 #include <csignal>
 
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <gtest/gtest.h>
@@ -71,11 +72,22 @@ TEST(Foreground, SignalsThatWereIgnoredStayIgnoredAndNoneIsBlocked) {
 TEST(Foreground, SignalsFromAProcessArePassedOn) {
   expect_ends([] {
     for (const int number : {SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2}) {
-      const CommandEnd end =
-          run({"sleep", "60"}, {.started = [number](int) { kill(getpid(), number); }});
+      const CommandEnd end = shell("kill -" + std::to_string(number) + " $PPID; exec sleep 60");
       EXPECT_EQ(end.status, 128 + number);
       EXPECT_FALSE(end.timed_out);
     }
+  });
+}
+
+TEST(Foreground, WritesItsIdBeforeItRuns) {
+  expect_ends([] {
+    void* const shared =
+        mmap(nullptr, sizeof(int), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    ASSERT_NE(shared, MAP_FAILED);
+    int* const pid = static_cast<int*>(shared);
+    const TemporaryFolder folder;
+    EXPECT_EQ(shell("echo $$ > " + folder.file("pid"), {.pid_record = pid}).status, 0);
+    EXPECT_EQ(folder.read("pid"), std::to_string(*pid) + "\n");
   });
 }
 

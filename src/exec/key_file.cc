@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -27,6 +28,14 @@ struct Header {
   char magic[8] = {'k', 'e', 'y', 'w', 'a', 'y', '1', '\n'};
   KeyFile::Ticket next_ticket = 0;
 };
+
+off_t record_offset(int slot) { return kFirstRecord + slot * off_t{sizeof(SlotRecord)}; }
+
+// How far into its page of memory it lies. A record never lies in two.
+std::uintptr_t in_page(std::uintptr_t place) {
+  static const auto kPage = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
+  return place % kPage;
+}
 
 int lock_bytes(int file, int command, short type, off_t start, off_t length) {
   struct flock range{};
@@ -181,8 +190,7 @@ std::vector<int> KeyFile::held_slots() const {
 
 SlotRecord KeyFile::record(int slot) const {
   SlotRecord record;
-  const ssize_t got =
-      pread(file_.get(), &record, sizeof record, kFirstRecord + slot * off_t{sizeof record});
+  const ssize_t got = pread(file_.get(), &record, sizeof record, record_offset(slot));
   if (got != sizeof record) record = {};
   record.name[sizeof record.name - 1] = 0;
   return record;
@@ -191,7 +199,21 @@ SlotRecord KeyFile::record(int slot) const {
 void KeyFile::write_record(int slot, const SlotRecord& record) {
   // What cannot be written is not shown; nothing else depends on it.
   [[maybe_unused]] const ssize_t written =
-      pwrite(file_.get(), &record, sizeof record, kFirstRecord + slot * off_t{sizeof record});
+      pwrite(file_.get(), &record, sizeof record, record_offset(slot));
+}
+
+MappedRecord KeyFile::map_record(int slot) const {
+  const off_t offset = record_offset(slot);
+  const auto before = in_page(static_cast<std::uintptr_t>(offset));
+  void* const page = mmap(nullptr, before + sizeof(SlotRecord), PROT_READ | PROT_WRITE, MAP_SHARED,
+                          file_.get(), offset - static_cast<off_t>(before));
+  if (page == MAP_FAILED) return nullptr;
+  return MappedRecord(reinterpret_cast<SlotRecord*>(static_cast<char*>(page) + before));
+}
+
+void UnmapRecord::operator()(SlotRecord* record) const {
+  const auto before = in_page(reinterpret_cast<std::uintptr_t>(record));
+  munmap(reinterpret_cast<char*>(record) - before, before + sizeof(SlotRecord));
 }
 
 }  // namespace keyway::exec

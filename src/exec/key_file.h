@@ -16,6 +16,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -32,6 +33,11 @@ struct SlotRecord {
   char name[48] = {};            // of the command; ends with 0
 };
 static_assert(sizeof(SlotRecord) == 64);
+
+struct UnmapRecord {
+  void operator()(SlotRecord* record) const;
+};
+using MappedRecord = std::unique_ptr<SlotRecord, UnmapRecord>;
 
 // Of CLOCK_BOOTTIME.
 std::chrono::nanoseconds time_since_boot();
@@ -69,6 +75,9 @@ class KeyFile {
 
   SlotRecord record(int slot) const;
   void write_record(int slot, const SlotRecord& record);
+  // In memory that is the file, so that a child can write it before its program runs.
+  // REQUIRES: write_record(). Null: the system has no memory to give.
+  MappedRecord map_record(int slot) const;
 
  private:
   KeyFile(FileDescriptor file, std::string path) : file_(std::move(file)), path_(std::move(path)) {}

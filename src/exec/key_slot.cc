@@ -39,8 +39,6 @@ KeySlot::KeySlot(const SlotFolder& folder, std::string_view key)
 
 Result<SlotOutcome> KeySlot::take(const SlotRequest& request) {
   Interrupts interrupts;
-  request.name.copy(record_.name, sizeof record_.name - 1);
-  record_.pid = getpid();
   if (auto locked = open_and_lock(interrupts); !locked) return locked.error();
   bool taken = false;
   if (file_->count_tickets() == 0) {
@@ -108,11 +106,13 @@ Result<bool> KeySlot::take_free_slot(const SlotRequest& request) {
   int slot = 0;
   while (std::ranges::binary_search(held, slot)) ++slot;
   // First the record: who finds the slot taken reads no older one.
-  record_.since_ns = time_since_boot().count();
-  own->write_record(slot, record_);
+  SlotRecord record{.pid = getpid(), .since_ns = time_since_boot().count()};
+  request.name.copy(record.name, sizeof record.name - 1);
+  own->write_record(slot, record);
   if (const int failure = own->take_slot(slot); failure != 0) {
     return system_error("cannot lock " + path(), failure);
   }
+  mapped_ = own->map_record(slot);
   own->use_high_descriptor();
   slot_file_.emplace(std::move(*own));
   slot_ = slot;
@@ -181,11 +181,6 @@ Occupancy KeySlot::occupancy() const {
   return seen;
 }
 
-void KeySlot::set_command(int pid) {
-  record_.command_pid = pid;
-  slot_file_->write_record(slot_, record_);
-}
-
 void KeySlot::release() {
   if (!file_) return;
   Interrupts interrupts;
@@ -196,6 +191,7 @@ void KeySlot::release() {
     return file_->held_slots().empty() && file_->count_tickets() == 0 && !file_->is_removed();
   };
   if (locked && is_unused()) unlinkat(folder_.descriptor.get(), file_name_.c_str(), 0);
+  mapped_.reset();
   slot_file_.reset();
   file_.reset();
 }

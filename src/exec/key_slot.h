@@ -77,8 +77,9 @@ class KeySlot {
   // REQUIRES, for all below: it is taken.
   int number() const { return slot_; }  // from 0, below the limit
   int descriptor() const { return slot_file_->descriptor(); }
-  // Says what runs with it.
-  void set_command(int pid);
+  // Where the id of the command that runs with it is to be written, also by the command itself. Null:
+  // there is no such place.
+  std::int32_t* command_record() const { return mapped_ ? &mapped_->command_pid : nullptr; }
 
  private:
   enum class Step { kGo, kOver, kInterrupted };
@@ -99,7 +100,7 @@ class KeySlot {
   std::optional<KeyFile> slot_file_;  // the slot: the command's too
   std::optional<KeyFile::Ticket> ticket_;
   int slot_ = -1;
-  SlotRecord record_;
+  MappedRecord mapped_;  // the slot's
   bool noticed_ = false;
 };
 

@@ -118,11 +118,22 @@ TEST_F(KeySlots, HoldersAreNamedWithTheirAge) {
   EXPECT_FALSE(occupancy.holders[0].is_gone);
 
   constexpr int kNobody = 0x7ffffffe;  // above every id that Linux gives
-  a->set_command(kNobody);
+  *a->command_record() = kNobody;
   const auto c = slot();
   ASSERT_EQ(take(*c, 1, std::string(100, 'x')), Kind::kFull);
   EXPECT_EQ(occupancy.holders[0].pid, kNobody);
   EXPECT_TRUE(occupancy.holders[0].is_gone);
+}
+
+TEST_F(KeySlots, EverySlotHasARecordOfItsOwn) {
+  std::vector<std::unique_ptr<KeySlot>> all;
+  for (int i = 0; i < 200; ++i) {  // more than lie in a page of memory
+    all.push_back(slot());
+    ASSERT_EQ(take(*all.back(), 200), Kind::kTaken);
+    *all.back()->command_record() = 1000 + i;
+  }
+  const KeyFile seen = file();
+  for (int i = 0; i < 200; ++i) EXPECT_EQ(seen.record(i).command_pid, 1000 + i);
 }
 
 TEST_F(KeySlots, ALongNameIsCut) {
