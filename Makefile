@@ -33,8 +33,9 @@ bench: setup-bench  ## build the release and measure it against its peers
 	cmake --build --preset release -j $(JOBS) --target benchmarks/all
 	python3 benchmarks/run.py --bin-dir build/release/benchmarks
 	build/release/benchmarks/fairness_bench
-	cmake --build --preset release -j $(JOBS) --target keyway
+	cmake --build --preset release -j $(JOBS) --target keyway_program
 	benchmarks/batch.py
+	benchmarks/exec.py
 
 fmt: setup-check  ## format all C++ files
 	$(cxx_files) -exec clang-format-19 -i {} +
@@ -42,7 +43,7 @@ fmt: setup-check  ## format all C++ files
 docs: setup-build  ## write docs/ anew from the commands' descriptions
 	cmake --preset release
 	cmake --build --preset release -j $(JOBS) --target keyway_program
-	for command in batch config; do \
+	for command in batch exec config; do \
 	  build/release/bin/keyway man $$command --markdown > docs/keyway-$$command.md; done
 
 install: setup-build  ## build the release and install it to PREFIX (/usr/local)

@@ -1,6 +1,7 @@
 #include "cli/arguments.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
@@ -46,8 +47,30 @@ const OptionSpec* option_with_empty_value(const CommandSpec& spec,
   return nullptr;
 }
 
+// How many words come before the command that is to be run.
+std::size_t words_before_command(const CommandSpec& spec, const std::vector<std::string>& words) {
+  for (std::size_t at = 0; at < words.size(); ++at) {
+    const std::string& word = words[at];
+    if (word == "--" || word == "-" || !word.starts_with('-')) return at;
+    const OptionSpec* option = nullptr;
+    if (word.starts_with("--")) {
+      option = spec.find_option(std::string_view(word).substr(2));  // none: it has a "="
+    } else {
+      // A value may follow the letter at once: then this word has both.
+      for (std::size_t i = 1; i < word.size() && option == nullptr; ++i) {
+        const auto found = std::ranges::find(spec.options, word[i], &OptionSpec::letter);
+        if (found == spec.options.end() || found->value.empty()) continue;
+        if (i + 1 < word.size()) break;
+        option = &*found;
+      }
+    }
+    if (option != nullptr && !option->value.empty()) ++at;
+  }
+  return words.size();
+}
+
 Result<void> check_arguments(const CommandSpec& spec, const std::vector<std::string>& given) {
-  if (given.size() > spec.arguments.size()) {
+  if (given.size() > spec.arguments.size() && !spec.takes_command()) {
     return usage_error(
         fmt::format("{}: one argument too many: \"{}\"", spec.name, given[spec.arguments.size()]),
         spec.synopsis());
@@ -63,7 +86,15 @@ Result<void> check_arguments(const CommandSpec& spec, const std::vector<std::str
 }  // namespace
 
 Result<ParsedArguments> parse_arguments(const CommandSpec& spec,
-                                        const std::vector<std::string>& words) {
+                                        const std::vector<std::string>& all_words) {
+  std::vector<std::string> words = all_words;
+  std::vector<std::string> command;
+  if (spec.takes_command()) {
+    const std::size_t before = std::min(words_before_command(spec, words), words.size());
+    command.assign(words.begin() + static_cast<std::ptrdiff_t>(before), words.end());
+    words.resize(before);
+    if (!command.empty() && command.front() == "--") command.erase(command.begin());
+  }
   CLI::App app;
   app.set_help_flag();
   app.allow_extras();
@@ -109,6 +140,7 @@ Result<ParsedArguments> parse_arguments(const CommandSpec& spec,
   }
   parsed.help = parsed.options.erase(help_option().name) > 0;
   parsed.arguments = std::move(arguments);
+  std::ranges::move(command, std::back_inserter(parsed.arguments));
   if (parsed.help) return parsed;
   // Before the arguments: the value of an unknown flag looks like one.
   for (const std::string& word : app.remaining()) {

@@ -3,7 +3,7 @@
 //   Result<ParsedArguments> parsed = parse_arguments(spec, {"-j8", "jobs.jsonl"});
 //
 // The usual forms: -j8, -j 8, --jobs 8, --jobs=8, -qv, and -- before arguments that begin with a
-// dash. Of an option given twice the last counts. Values are not checked here: see settings.h.
+// dash. Where a command is the argument, it may do without --: its first word ends the options. Of an option given twice the last counts. Values are not checked here: see settings.h.
 #pragma once
 
 #include <map>

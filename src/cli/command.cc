@@ -30,10 +30,18 @@ const OptionSpec* CommandSpec::find_option(std::string_view option) const {
   return found == options.end() ? nullptr : &*found;
 }
 
+bool CommandSpec::takes_command() const {
+  return !arguments.empty() && arguments.back().kind == ValueKind::kCommand;
+}
+
 std::string CommandSpec::synopsis() const {
   std::string line = "keyway " + name;
   if (!options.empty()) line += " [OPTION]...";
   for (const ArgumentSpec& argument : arguments) {
+    if (argument.kind == ValueKind::kCommand) {
+      line += " -- " + argument.name + " [ARGUMENT]...";
+      continue;
+    }
     line += argument.required ? " " + argument.name : " [" + argument.name + "]";
   }
   return line;

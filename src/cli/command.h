@@ -26,7 +26,9 @@
 
 namespace keyway::cli {
 
-enum class ValueKind { kSwitch, kNumber, kDuration, kChoice, kText, kFile, kFolder };
+// kCommand is for an argument: a command to run. Options end with its first word, and all words
+// after it are its own.
+enum class ValueKind { kSwitch, kNumber, kDuration, kChoice, kText, kFile, kFolder, kCommand };
 
 struct OptionSpec {
   char letter = 0;    // 0: none
@@ -88,6 +90,7 @@ struct CommandSpec {
   bool reads_configuration = false;
 
   const OptionSpec* find_option(std::string_view option) const;
+  bool takes_command() const;
   std::string synopsis() const;  // "keyway batch [OPTION]... JOBS"
 };
 

@@ -9,6 +9,7 @@
 namespace keyway::cli {
 
 Command batch_command();
+Command exec_command();
 Command config_command();
 Command completion_command();
 Command man_command();

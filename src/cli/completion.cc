@@ -41,6 +41,7 @@ std::string bash_values(ValueKind kind, const std::vector<std::string>& choices)
     return "compopt -o filenames 2>/dev/null; values=$(compgen -f -- \"$cur\")";
   if (kind == ValueKind::kFolder)
     return "compopt -o filenames 2>/dev/null; values=$(compgen -d -- \"$cur\")";
+  if (kind == ValueKind::kCommand) return "values=$(compgen -c -- \"$cur\")";
   if (choices.empty()) return "values=";
   return fmt::format("values=$(compgen -W {} -- \"$cur\")", shell_quoted(joined(choices)));
 }
@@ -84,6 +85,7 @@ std::string zsh_safe(std::string_view text) {
 std::string zsh_action(ValueKind kind, const std::vector<std::string>& choices) {
   if (kind == ValueKind::kFile) return "_files";
   if (kind == ValueKind::kFolder) return "_files -/";
+  if (kind == ValueKind::kCommand) return "_command_names -e";
   return choices.empty() ? " " : fmt::format("({})", joined(choices));
 }
 
@@ -209,6 +211,7 @@ std::string fish_completion(const Program& program) {
     const std::string line =
         fmt::format("complete -c keyway -n '__fish_seen_subcommand_from {}'", name);
     if (argument.kind == ValueKind::kFile) text += line + " -F\n";
+    if (argument.kind == ValueKind::kCommand) text += line + " -a '(__fish_complete_command)'\n";
     if (!argument.choices.empty()) {
       text += fmt::format("{} -a {}\n", line, shell_quoted(joined(argument.choices)));
     }

@@ -44,7 +44,7 @@ class BashCompletion : public ::testing::Test {
 };
 
 TEST_F(BashCompletion, OffersCommandsFirst) {
-  EXPECT_EQ(complete("''"), "batch config completion man help --help --version");
+  EXPECT_EQ(complete("''"), "batch exec config completion man help --help --version");
   EXPECT_EQ(complete("ba"), "batch");
 }
 
@@ -72,6 +72,10 @@ TEST_F(BashCompletion, OffersFilesAndFoldersWhereTheyAreMeant) {
 TEST_F(BashCompletion, OffersCommandsAsArguments) {
   EXPECT_EQ(complete("help b"), "batch");
   EXPECT_EQ(complete("completion ''"), "bash zsh fish");
+}
+
+TEST_F(BashCompletion, OffersProgramsWhereACommandIsToBeRun) {
+  EXPECT_EQ(complete("exec --key k -- mkfif"), "mkfifo");
 }
 
 class CompletionOf : public ::testing::TestWithParam<const char*> {};

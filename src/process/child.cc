@@ -136,7 +136,7 @@ KEYWAY_NO_SANITIZE void place(int descriptor, int target) {
   }
 }
 
-KEYWAY_NO_SANITIZE void reset_signals() {
+KEYWAY_NO_SANITIZE void reset_signals(bool pipe_too) {
   // As the kernel knows it; all zero is the default action.
   struct {
     void* handler;
@@ -144,7 +144,7 @@ KEYWAY_NO_SANITIZE void reset_signals() {
     void* restorer;
     unsigned long mask;
   } standard{};
-  call(SYS_rt_sigaction, SIGPIPE, &standard, 0, sizeof(unsigned long));
+  if (pipe_too) call(SYS_rt_sigaction, SIGPIPE, &standard, 0, sizeof(unsigned long));
   const unsigned long nothing = 0;
   call(SYS_rt_sigprocmask, SIG_SETMASK, &nothing, 0, sizeof nothing);
 }
@@ -152,7 +152,7 @@ KEYWAY_NO_SANITIZE void reset_signals() {
 KEYWAY_NO_SANITIZE int run_child(void* argument) {
   Plan& plan = *static_cast<Plan*>(argument);
   const ChildSpec& spec = *plan.spec;
-  call(SYS_setpgid, 0, 0);
+  if (!spec.in_foreground) call(SYS_setpgid, 0, 0);
   call(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
   // Who ended before that cannot send the signal any more.
   if (call(SYS_getppid) != plan.parent) call(SYS_exit_group, 127);
@@ -162,10 +162,11 @@ KEYWAY_NO_SANITIZE int run_child(void* argument) {
   place(spec.input, 0);
   place(spec.output, 1);
   place(spec.error, 2);
+  place(spec.inherited, spec.inherited);
   if (spec.directory != nullptr && call(SYS_chdir, spec.directory) != 0) {
     give_up(plan, Step::kDirectory, errno);
   }
-  reset_signals();
+  reset_signals(/*pipe_too=*/!spec.in_foreground);
   int failure = ENOENT;
   for (const std::string& path : plan.candidates) {
     call(SYS_execve, path.c_str(), plan.argv.data() + 1, plan.environment.data());

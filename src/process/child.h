@@ -5,9 +5,10 @@
 // Guarantees:
 //   (1) argv reaches the program as it is. A name without a slash is looked up in PATH: in the
 //       command's own if `environment` sets one.
-//   (2) The child leads a process group of its own; its signal mask is empty, and SIGPIPE has its
-//       default action.
-//   (3) It has stdin, stdout, stderr, and no other descriptor that was opened close-on-exec.
+//   (2) The child leads a process group of its own, and SIGPIPE has its default action; neither of
+//       them with `in_foreground`. Its signal mask is empty.
+//   (3) It has stdin, stdout, stderr, `inherited`, and no other descriptor that was opened
+//       close-on-exec.
 //   (4) It gets SIGKILL when the calling thread ends, by whatever; also if that happened meanwhile.
 //   (5) A failure tells which of the three it was: status 127, there is no such program; 126, it
 //       cannot be run; 125, the system could not start a process at all, and may do so later.
@@ -35,6 +36,8 @@ struct ChildSpec {
   int input = -1;                            // -1 for each: inherited
   int output = -1;
   int error = -1;
+  int inherited = -1;          // stays open, under the same number; -1: none
+  bool in_foreground = false;  // in the caller's process group: its terminal is the child's too
   int* group_record = nullptr;  // the child's id is stored here before its program runs
 };
 
