@@ -117,11 +117,11 @@ class KeyLocks {
   Guard lock_waiting(std::string_view key, std::size_t hash, const detail::Operation& operation,
                      LockMode mode, const Duration* timeout);
   LockSet lock_sorted(std::vector<std::string_view> keys, LockMode mode);
+  class SignalledEnd;
   template <class F>
   static std::invoke_result_t<F&> call_with(Guard guard, F& callable);
   template <class F>
-  Task<typename std::invoke_result_t<F&>::value_type> with_lock_async(std::string key, F callable,
-                                                                      LockMode mode);
+  auto with_lock_async(std::string key, F callable, LockMode mode) -> std::invoke_result_t<F&>;
   void release(const Guard& guard, const char* signal) noexcept;
   void release_logging(const Guard& guard, const char* signal) noexcept;
   void unlock(std::string_view key, LockMode mode);
@@ -244,51 +244,56 @@ LockSet KeyLocks::lock_all(const Keys& keys, LockMode mode) {
   return lock_sorted({std::ranges::begin(keys), std::ranges::end(keys)}, mode);
 }
 
+// Gives the lock back at the end of its scope, and says to the log how that came.
+class KeyLocks::SignalledEnd {
+ public:
+  explicit SignalledEnd(Guard guard) : guard_(std::move(guard)) {}
+  ~SignalledEnd() { guard_.give_back(signal); }
+  SignalledEnd(const SignalledEnd&) = delete;
+  SignalledEnd& operator=(const SignalledEnd&) = delete;
+
+  const char* signal = "onError";
+
+ private:
+  Guard guard_;
+};
+
 template <class F>
 std::invoke_result_t<F&> KeyLocks::call_with(Guard guard, F& callable) {
+  using Value = std::invoke_result_t<F&>;
+  SignalledEnd end(std::move(guard));
   try {
-    using Value = std::invoke_result_t<F&>;
     if constexpr (std::is_void_v<Value>) {
       std::invoke(callable);
-      guard.give_back("onComplete");
-    } else if constexpr (std::is_reference_v<Value>) {
-      Value result = std::invoke(callable);
-      guard.give_back("onComplete");
-      return static_cast<Value>(result);
+      end.signal = "onComplete";
     } else {
-      Value result = std::invoke(callable);
-      guard.give_back("onComplete");
-      return result;
+      Value&& result = std::invoke(callable);
+      end.signal = "onComplete";
+      return static_cast<Value&&>(result);
     }
   } catch (const CancelledError&) {
-    guard.give_back("cancel");
-    throw;
-  } catch (...) {
-    guard.give_back("onError");
+    end.signal = "cancel";
     throw;
   }
 }
 
 template <class F>
-Task<typename std::invoke_result_t<F&>::value_type> KeyLocks::with_lock_async(std::string key,
-                                                                              F callable,
-                                                                              LockMode mode) {
-  Guard guard = co_await lock_async(key, mode);
+auto KeyLocks::with_lock_async(std::string key, F callable, LockMode mode)
+    -> std::invoke_result_t<F&> {
+  using Value = typename std::invoke_result_t<F&>::value_type;
+  SignalledEnd end(co_await lock_async(key, mode));
   try {
-    if constexpr (std::is_void_v<typename std::invoke_result_t<F&>::value_type>) {
+    if constexpr (std::is_void_v<Value>) {
       co_await std::invoke(callable);
-      guard.give_back("onComplete");
+      end.signal = "onComplete";
       co_return;
     } else {
-      auto result = co_await std::invoke(callable);
-      guard.give_back("onComplete");
-      co_return std::move(result);
+      Value&& result = co_await std::invoke(callable);
+      end.signal = "onComplete";
+      co_return static_cast<Value&&>(result);
     }
   } catch (const CancelledError&) {
-    guard.give_back("cancel");
-    throw;
-  } catch (...) {
-    guard.give_back("onError");
+    end.signal = "cancel";
     throw;
   }
 }

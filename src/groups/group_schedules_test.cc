@@ -1,6 +1,6 @@
 // Random operations on a group executor, in random order, under virtual time: whatever happens, what
-// must always be true is true. A schedule is its seed: KEYWAY_SEED=n runs that one alone, and says what
-// happens; KEYWAY_SCHEDULES=n runs n of them in each of the four parts.
+// must always be true is true. A schedule is its seed:
+// see tests/support/schedules.h.
 #include <algorithm>
 #include <array>
 #include <cstdlib>
@@ -18,6 +18,7 @@
 #include "groups/lossy_scheduler.h"
 #include "keyway/group_executor.h"
 #include "keyway/testing/sim_scheduler.h"
+#include "support/schedules.h"
 
 namespace keyway {
 namespace {
@@ -38,12 +39,6 @@ struct Known {
   int rejected = 0;
   std::optional<TaskStatus> status;
 };
-
-std::optional<std::uint64_t> number_from_environment(const char* name) {
-  const char* text = std::getenv(name);
-  if (text == nullptr) return std::nullopt;
-  return std::strtoull(text, nullptr, 10);
-}
 
 class Schedule final : public TaskLifecycleListener {
  public:
@@ -529,7 +524,7 @@ class Schedule final : public TaskLifecycleListener {
   testing::SimScheduler sim_;
   LossyScheduler scheduler_;
   const std::uint64_t seed_;
-  const bool says_all_ = number_from_environment("KEYWAY_SEED").has_value();
+  const bool says_all_ = replays_a_seed();
   std::string wrong_;
   std::array<int, 4> limits_{};
   std::array<int, 4> least_limits_{};
@@ -558,33 +553,12 @@ class Schedule final : public TaskLifecycleListener {
 class GroupSchedules : public ::testing::TestWithParam<std::uint64_t> {};
 
 TEST_P(GroupSchedules, KeepWhatMustAlwaysBeTrue) {
-#if defined(KEYWAY_FEWER_SCHEDULES)
-  constexpr std::uint64_t kSchedules = 2'000;
-#else
-  constexpr std::uint64_t kSchedules = 50'000;
-#endif
-  const std::uint64_t schedules = number_from_environment("KEYWAY_SCHEDULES").value_or(kSchedules);
-  if (const auto seed = number_from_environment("KEYWAY_SEED")) {
-    EXPECT_EQ(Schedule(*seed, false).run(), "");
-    return;
-  }
-  for (std::uint64_t i = 0; i < schedules; ++i) {
-    ASSERT_EQ(Schedule(GetParam() * schedules + i, false).run(), "")
-        << "replay it with KEYWAY_SEED=" << GetParam() * schedules + i;
-  }
+  expect_schedules_hold<Schedule>(GetParam(), 50'000);
 }
 INSTANTIATE_TEST_SUITE_P(Part, GroupSchedules, ::testing::Values(0, 1, 2, 3));
 
 TEST(GroupSchedulesWithAPlantedBug, FindALostWakeUpAndReplayIt) {
-  int found = 0;
-  for (std::uint64_t seed = 0; seed < 1000; ++seed) {
-    const std::string wrong = Schedule(seed, true).run();
-    if (wrong.find("a wake-up was lost") == std::string::npos) continue;
-    ++found;
-    EXPECT_EQ(Schedule(seed, true).run(), wrong) << "seed " << seed << " does not replay";
-    EXPECT_EQ(Schedule(seed, false).run(), "") << "seed " << seed << " fails without the bug too";
-  }
-  EXPECT_GT(found, 100) << "the schedules hardly notice a lost wake-up";
+  expect_planted_bug_is_found<Schedule>("a wake-up was lost");
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 // Random coroutines that lock, wait, nest, branch, throw and are cancelled, in random order, under virtual time:
-// whatever happens, what must always be true of locks is true. A schedule is its seed: KEYWAY_SEED=n runs that one
-// alone, and says what happens; KEYWAY_SCHEDULES=n runs n of them in each of the four parts.
+// whatever happens, what must always be true of locks is true. A schedule is its seed:
+// see tests/support/schedules.h.
 #include <algorithm>
 #include <array>
 #include <cstdlib>
@@ -19,17 +19,12 @@
 #include "keyway/group_executor.h"
 #include "keyway/key_locks.h"
 #include "keyway/testing/sim_scheduler.h"
+#include "support/schedules.h"
 
 namespace keyway {
 namespace {
 
 using std::chrono::microseconds;
-
-std::optional<std::uint64_t> number_from_environment(const char* name) {
-  const char* text = std::getenv(name);
-  if (text == nullptr) return std::nullopt;
-  return std::strtoull(text, nullptr, 10);
-}
 
 // A task, or a branch of one: "3", "3.1", "3.1.0". A branch is a part of those whose name it begins with.
 using Name = std::string;
@@ -280,7 +275,7 @@ class Schedule {
   testing::SimScheduler sim_;
   const std::uint64_t seed_;
   const bool lets_go_;
-  const bool says_all_ = number_from_environment("KEYWAY_SEED").has_value();
+  const bool says_all_ = replays_a_seed();
   std::string wrong_;
   KeyLocks locks_;
   std::map<std::string, Key> keys_;
@@ -295,31 +290,12 @@ class Schedule {
 class LockSchedules : public ::testing::TestWithParam<std::uint64_t> {};
 
 TEST_P(LockSchedules, KeepWhatMustAlwaysBeTrue) {
-#if defined(KEYWAY_FEWER_SCHEDULES)
-  constexpr std::uint64_t kSchedules = 2'000;
-#else
-  constexpr std::uint64_t kSchedules = 25'000;
-#endif
-  const std::uint64_t schedules = number_from_environment("KEYWAY_SCHEDULES").value_or(kSchedules);
-  if (const auto seed = number_from_environment("KEYWAY_SEED")) {
-    EXPECT_EQ(Schedule(*seed, false).run(), "");
-    return;
-  }
-  for (std::uint64_t i = 0; i < schedules; ++i) {
-    ASSERT_EQ(Schedule(GetParam() * schedules + i, false).run(), "")
-        << "replay it with KEYWAY_SEED=" << GetParam() * schedules + i;
-  }
+  expect_schedules_hold<Schedule>(GetParam(), 25'000);
 }
 INSTANTIATE_TEST_SUITE_P(Part, LockSchedules, ::testing::Values(0, 1, 2, 3));
 
 TEST(LockSchedulesWithAPlantedBug, FindALockThatDoesNotHold) {
-  int found = 0;
-  for (std::uint64_t seed = 0; seed < 1000; ++seed) {
-    const std::string wrong = Schedule(seed, true).run();
-    found += wrong.find(" both have ") != std::string::npos ? 1 : 0;
-    EXPECT_EQ(Schedule(seed, true).run(), wrong) << "seed " << seed << " does not replay";
-  }
-  EXPECT_GT(found, 100) << "the schedules hardly notice a lock that does not hold";
+  expect_planted_bug_is_found<Schedule>(" both have ");
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 // Random work for a dispatcher, in random order, under virtual time: whatever happens, what must always be true is
-// true. A schedule is its seed: KEYWAY_SEED=n runs that one alone; KEYWAY_SCHEDULES=n runs n of them in each of the
-// four parts.
+// true. A schedule is its seed:
+// see tests/support/schedules.h.
 #include <algorithm>
 #include <array>
 #include <cstdlib>
@@ -16,17 +16,12 @@
 #include "groups/lossy_scheduler.h"
 #include "keyway/serial_dispatcher.h"
 #include "keyway/testing/sim_scheduler.h"
+#include "support/schedules.h"
 
 namespace keyway {
 namespace {
 
 using std::chrono::microseconds;
-
-std::optional<std::uint64_t> number_from_environment(const char* name) {
-  const char* text = std::getenv(name);
-  if (text == nullptr) return std::nullopt;
-  return std::strtoull(text, nullptr, 10);
-}
 
 class Schedule {
  public:
@@ -439,29 +434,12 @@ class Schedule {
 class SerialSchedules : public ::testing::TestWithParam<std::uint64_t> {};
 
 TEST_P(SerialSchedules, KeepWhatMustAlwaysBeTrue) {
-  constexpr std::uint64_t kSchedules = 25'000;
-  const std::uint64_t schedules = number_from_environment("KEYWAY_SCHEDULES").value_or(kSchedules);
-  if (const auto seed = number_from_environment("KEYWAY_SEED")) {
-    EXPECT_EQ(Schedule(*seed, false).run(), "");
-    return;
-  }
-  for (std::uint64_t i = 0; i < schedules; ++i) {
-    ASSERT_EQ(Schedule(GetParam() * schedules + i, false).run(), "")
-        << "replay it with KEYWAY_SEED=" << GetParam() * schedules + i;
-  }
+  expect_schedules_hold<Schedule>(GetParam(), 25'000);
 }
 INSTANTIATE_TEST_SUITE_P(Part, SerialSchedules, ::testing::Values(0, 1, 2, 3));
 
 TEST(SerialSchedulesWithAPlantedBug, FindALostWakeUpAndReplayIt) {
-  int found = 0;
-  for (std::uint64_t seed = 0; seed < 1000; ++seed) {
-    const std::string wrong = Schedule(seed, true).run();
-    if (wrong.find("a wake-up was lost") == std::string::npos) continue;
-    ++found;
-    EXPECT_EQ(Schedule(seed, true).run(), wrong) << "seed " << seed << " does not replay";
-    EXPECT_EQ(Schedule(seed, false).run(), "") << "seed " << seed << " fails without the bug too";
-  }
-  EXPECT_GT(found, 100) << "the schedules hardly notice a lost wake-up";
+  expect_planted_bug_is_found<Schedule>("a wake-up was lost");
 }
 
 }  // namespace
