@@ -141,6 +141,7 @@ bool run(keyway::SerialMode mode) {
   NonceTable table;
   SerialNonces nonces(table, mode);
   std::vector<std::jthread> threads;
+  threads.reserve(kThreads);
   for (std::size_t i = 0; i < kThreads; ++i) {
     threads.emplace_back([&] {
       for (std::size_t n = 0; n < kPayments; ++n) pay(nonces, "0xsigner");

@@ -158,7 +158,7 @@ class SerialDispatcher {
       return static_cast<Node&>(
           executor.make(references, target.lane, target.task_id, std::forward<F>(callable)));
     }
-    const TaskOptions options{.id = target.task_id, .start_within = *time_to_begin};
+    const TaskOptions options{.id = target.task_id, .start_within = time_to_begin};
     return static_cast<Node&>(
         executor.make(references, target.lane, options, std::forward<F>(callable)));
   }

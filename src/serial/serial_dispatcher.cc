@@ -155,7 +155,7 @@ Result<void> SerialDispatcher::submit(const Target& target, TaskCore& task, bool
     const detail::CoreReference hold(&task);
     CallerRuns runs = CallerRuns::kNever;
     if (caller_runs()) runs = over_total ? CallerRuns::kAlways : CallerRuns::kIfFull;
-    const Result<void> called = engine.call(task, target.hash, runs, waits);
+    Result<void> called = engine.call(task, target.hash, runs, waits);
     if (called) return {};
     switch (called.error().code) {
       case ErrorCode::kRejected:
