@@ -296,7 +296,7 @@ class Schedule {
     return 1;
   }
 
-  // co_await for a handle; one that is refused blocks until the permit that it gave back is there again.
+  // co_await for a handle. If it is refused, it blocks until the permit that it gave back is there again.
   struct Awaiting {
     bool await_ready() const { return awaiter.await_ready(); }
     template <class Promise>
@@ -317,9 +317,9 @@ class Schedule {
   Task<int> awaits_another(Known& work) {
     Running running(*this, work);
     const std::size_t other = (work.key + 1 + below(kKeys - 1)) % kKeys;
-    if (!may_submit()) co_return 0;
+    if (!may_block()) co_return 0;  // a wait that is refused blocks, too, until its permit is back
     ++nested_;
-    if (may_block() && one_in(2)) {
+    if (one_in(2)) {
       running.waits(true);
       call(other, one_in(3) ? std::optional<Duration>(microseconds(below(100))) : std::nullopt);
       running.waits(false);
