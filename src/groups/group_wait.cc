@@ -9,6 +9,7 @@
 #include "groups/group_engine.h"
 #include "groups/task_waits.h"
 #include "keyway/detail/block_pool.h"
+#include "keyway/detail/check.h"
 #include "keyway/task_handle.h"
 #include "runtime/current_task.h"
 #include "runtime/thread_wakeup.h"
@@ -303,7 +304,8 @@ Result<std::unique_ptr<detail::TaskWait>> GroupEngine::begin_wait(TaskCore& wait
   if (ticket) return std::unique_ptr<detail::TaskWait>(new GroupWait(*waits, *ticket));
   ThreadWakeup back;
   waits->end(back, /*refused=*/true);
-  back.wait(scheduler_);
+  KEYWAY_CHECK(back.wait(scheduler_),
+               "a refused wait wants its permits back, but the simulation has nothing more to run");
   return ticket.error();
 }
 
