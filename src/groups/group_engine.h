@@ -120,6 +120,7 @@ class GroupEngine final : public LaneOwner, public detail::TaskOwner, public Idl
   Result<std::unique_ptr<detail::TaskWait>> begin_wait(detail::TaskCore& waiter,
                                                        detail::TaskCore& target,
                                                        bool bounded) override;
+  std::unique_ptr<detail::TaskWait> begin_rest(detail::TaskCore& task) override;
   Runnable* give_back_permit(detail::TaskCore& waiter) override;
   Need need(detail::TaskCore& task) override;
   const detail::TaskCore* ends_with(const detail::TaskCore& task) override;

@@ -164,6 +164,19 @@ TaskWaits::GivenBack TaskWaits::begin(TaskCore& target, bool target_is_away) {
     lane_given_back_ = gave.given_back;
     if (gave.post_turn) given.lane_to_post = &lane;
   }
+  const GivenBack gate = give_back_gate();
+  given.gate_lane = gate.gate_lane;
+  given.keeps_lane = gate.keeps_lane;
+  return given;
+}
+
+TaskWaits::GivenBack TaskWaits::begin_rest() {
+  ++open_;
+  return give_back_gate();
+}
+
+TaskWaits::GivenBack TaskWaits::give_back_gate() {
+  GivenBack given;
   if (engine_.gate_ != nullptr && !gate_given_back_) {
     gate_given_back_ = true;
     given.gate_lane = waiter_.lane();
@@ -307,6 +320,36 @@ Result<std::unique_ptr<detail::TaskWait>> GroupEngine::begin_wait(TaskCore& wait
   KEYWAY_CHECK(back.wait(scheduler_),
                "a refused wait wants its permits back, but the simulation has nothing more to run");
   return ticket.error();
+}
+
+namespace {
+
+class GroupRest final : public detail::TaskWait {
+ public:
+  explicit GroupRest(TaskWaits& waits) : waits_(waits) {}
+  void end(detail::Wakeup& wakeup) noexcept override { waits_.end(wakeup); }
+
+ private:
+  TaskWaits& waits_;
+};
+
+}  // namespace
+
+std::unique_ptr<detail::TaskWait> GroupEngine::begin_rest(TaskCore& task) {
+  if (gate_ == nullptr) return nullptr;
+  TaskWaits* waits = nullptr;
+  TaskWaits::GivenBack given;
+  {
+    MutexLock lock(waits_mutex_);
+    ++waits_begun_;
+    std::unique_ptr<TaskWaits>& slot = waits_[&task];
+    if (slot == nullptr) slot = std::make_unique<TaskWaits>(*this, task);
+    waits = slot.get();
+    given = waits->begin_rest();
+  }
+  if (given.gate_lane != nullptr) leave_gate(*given.gate_lane);
+  if (!room_line_.empty()) let_all_in();
+  return std::make_unique<GroupRest>(*waits);
 }
 
 void GroupEngine::come_back(TaskCore& returning) {

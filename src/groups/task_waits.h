@@ -29,6 +29,8 @@ class TaskWaits final : private GlobalGate::Returner {
     bool keeps_lane = true;
   };
   GivenBack begin(detail::TaskCore& target, bool target_is_away);
+  // The same for one that waits for nobody.
+  GivenBack begin_rest();
   // The lane's permit goes back in the middle of a wait. REQUIRES: as begin(). Gives the lane to post.
   Lane* give_back_lane();
   bool lane_given_back() const { return lane_given_back_; }  // REQUIRES: as begin()
@@ -43,6 +45,7 @@ class TaskWaits final : private GlobalGate::Returner {
  private:
   void go_on() override;
   Lane& gate_lane() override { return *gate_lane_; }
+  GivenBack give_back_gate();
   // While it waits and only its lane's permit is held, it is not one of those that could run.
   void count_again();
 

@@ -71,6 +71,9 @@ class TaskOwner {
   // `bounded`: it ends by itself, by a timeout.
   virtual Result<std::unique_ptr<TaskWait>> begin_wait(TaskCore& waiter, TaskCore& target,
                                                        bool bounded) = 0;
+  // `task`, one of this owner's and the calling one, is going to do nothing for a while: gives its global permit
+  // back. Null if it has none.
+  virtual std::unique_ptr<TaskWait> begin_rest(TaskCore& task) = 0;
   // `waiter`, one of this owner's, which waits, gives its lane's permit back for the rest of the wait. What
   // the caller must post to the scheduler, or null.
   virtual Runnable* give_back_permit(TaskCore& waiter) = 0;
