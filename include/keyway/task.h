@@ -384,6 +384,19 @@ Task<std::vector<detail::NonVoid<T>>> when_all(std::vector<Task<T>> tasks) {
 
 namespace detail {
 
+// Runs a task that hears of this stop token instead of the one that surrounds it.
+template <class T>
+Task<T> with_stop(std::stop_token stop, Task<T> task) {
+  std::optional<TaskContext> part;
+  auto start = [&](const TaskContext& context, WhenAllLatch& latch) {
+    part.emplace(branch_of(context));
+    part->stop = stop;
+    TaskAccess::start(task, *part, latch);
+  };
+  co_await WhenAllAwaiter<decltype(start)>{start, WhenAllLatch(1)};
+  co_return TaskAccess::take(task);
+}
+
 class BlockingCompletion final : public Completion {
  public:
   std::coroutine_handle<> done() noexcept override;

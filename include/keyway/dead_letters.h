@@ -1,0 +1,29 @@
+// Where records go that are given up.
+#pragma once
+
+#include <chrono>
+#include <string_view>
+
+#include "keyway/error.h"
+#include "keyway/record.h"
+
+namespace keyway {
+
+struct DeadLetter {
+  const Record* record = nullptr;
+  std::string_view source;
+  int attempts = 0;
+  std::string_view cause;
+  std::chrono::system_clock::time_point first{};  // when it was first tried
+  std::chrono::system_clock::time_point last{};
+};
+
+// Thread safety: store() from any thread.
+class DeadLetters {
+ public:
+  virtual ~DeadLetters() = default;
+  // When it returns the record is stored for good: the watermark may pass it. An error stops the pipeline.
+  virtual Result<void> store(const DeadLetter& letter) = 0;
+};
+
+}  // namespace keyway

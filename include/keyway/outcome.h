@@ -1,0 +1,36 @@
+// What became of a record: see Pipeline.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "keyway/error.h"
+#include "keyway/scheduler.h"
+
+namespace keyway {
+
+struct Outcome {
+  enum Kind { kDone, kRetry, kFailed } kind = kDone;
+  std::string reason;             // of what is not done
+  std::optional<Duration> delay;  // kRetry: instead of the backoff
+};
+
+// Handled.
+inline Outcome done() { return {}; }
+// Not now; once more after a while, as long as attempts are left.
+inline Outcome retry(std::string reason = {}, std::optional<Duration> delay = {}) {
+  return {Outcome::kRetry, std::move(reason), delay};
+}
+// Never: it becomes a dead letter at once.
+inline Outcome permanent_failure(std::string reason) {
+  return {Outcome::kFailed, std::move(reason), {}};
+}
+
+// A handler that throws this gives up at once; anything else that it throws is a retry.
+class PermanentError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+}  // namespace keyway

@@ -1,0 +1,184 @@
+// Handles the records of a source: many at once, in order per key, each at least once.
+//
+//   Pipeline pipeline(source, {.order = Order::kKey, .concurrency = 64, .dead_letters = letters},
+//                     [](const Record& record) { return bill(record) ? done() : retry(); });
+//   Result<PipelineEnd> end = pipeline.run_until(stop);
+//
+// A handler is a callable that takes a Record, and an Attempt if it wants to know which one it is. It returns an Outcome,
+// or nothing (done), or is a coroutine that gives either. What it throws is a retry, unless it is a PermanentError.
+//
+// Guarantees:
+//   (1) No record is lost: what is committed never passes one that is neither handled nor stored as a dead letter.
+//   (2) Within a key a record begins only after the one before it is settled (or `key_concurrency` of them run).
+//   (3) A record that waits for its next try holds its key, and nothing else: no thread, no place of `concurrency`.
+//   (4) After a crash, what is handled again is what was not covered by the last commit and its gap map.
+//   (5) What is held in memory is bounded, also if the first record never ends.
+// With Delivery::kAtMostOnce, instead of (1) and (4): a record is committed before it is handled, and never comes again.
+// Not guaranteed: that a record is handled only once; any order between keys. A record without a key is in order with
+// no other.
+//
+// Thread safety: every method from any thread, but run_until() once.
+// Lifetime: source, scheduler and handler outlive it.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "keyway/dead_letters.h"
+#include "keyway/explanation.h"
+#include "keyway/group_policy.h"
+#include "keyway/outcome.h"
+#include "keyway/record.h"
+#include "keyway/source.h"
+#include "keyway/task.h"
+
+namespace keyway {
+
+enum class Order { kKey, kPartition, kNone };
+enum class Delivery { kAtLeastOnce, kAtMostOnce };
+// What happens after a record was stored as a dead letter.
+enum class OnDead {
+  kContinue,  // the next record of its key is handled
+  kPark,  // the following records of its key become dead letters too, so that they can be replayed in order
+  kHalt,  // the pipeline ends
+};
+
+struct RetryPolicy {
+  int attempts = 4;  // in all
+  Duration first =
+      std::chrono::milliseconds(500);  // the wait before the second, at most; then twice that, ...
+  Duration ceiling = std::chrono::seconds(30);
+  Duration
+      attempt_timeout{};  // then a coroutine is asked to stop, which counts as a retry; 0: none
+};
+
+struct PipelineOptions {
+  Order order = Order::kKey;
+  int key_concurrency = 1;
+  int concurrency = 16;
+  Delivery delivery = Delivery::kAtLeastOnce;
+  RetryPolicy retry;
+  std::shared_ptr<DeadLetters> dead_letters;  // null: the pipeline ends where one would be needed
+  OnDead on_dead = OnDead::kContinue;
+  std::size_t max_in_flight = 10'000;                        // records, of each partition
+  std::size_t max_in_flight_bytes = std::size_t{256} << 20;  // in all
+  int max_in_flight_per_key = 1'000;
+  // How far above the first record that is not done others may be handled, in records of a partition.
+  std::size_t max_window = 100'000;
+  Duration commit_interval = std::chrono::seconds(1);
+  std::uint64_t commit_every = 100'000;               // records, if that comes first
+  Duration shutdown_wait = std::chrono::seconds(30);  // for what runs, on revoke and at the end
+  std::optional<RateLimit> key_rate;
+  std::uint64_t seed = 0;  // of the jitter; 0: a random one
+};
+
+struct PipelineStats {
+  std::uint64_t read = 0;
+  std::uint64_t done = 0;
+  std::uint64_t done_after_retry = 0;  // of these
+  std::uint64_t retries = 0;
+  std::uint64_t dead = 0;
+  std::uint64_t dropped = 0;  // handed back unhandled: revoked, or the end came first
+  std::uint64_t commits = 0;
+  std::uint64_t failed_commits = 0;
+  std::uint64_t in_flight = 0;
+  std::uint64_t in_flight_bytes = 0;
+};
+
+struct PipelineEnd {
+  enum Why { kSourceEnded, kStopped, kHalted } why = kSourceEnded;
+  std::string halted_by;  // kHalted: which record
+};
+
+namespace detail {
+
+using PlainHandler = std::function<Outcome(const Record&, const Attempt&)>;
+using CoroutineHandler = std::function<Task<Outcome>(const Record&, const Attempt&)>;
+struct AnyHandler {
+  PlainHandler plain;
+  CoroutineHandler coroutine;  // or this
+};
+template <class F>
+AnyHandler make_handler(F handler);
+
+}  // namespace detail
+
+class Pipeline {
+ public:
+  // On its own threads; or on those of a scheduler.
+  template <class F>
+  Pipeline(Source& source, PipelineOptions options, F handler)
+      : Pipeline(source, std::move(options), detail::make_handler(std::move(handler)), nullptr) {}
+  template <class F>
+  Pipeline(Source& source, PipelineOptions options, F handler, Scheduler& scheduler)
+      : Pipeline(source, std::move(options), detail::make_handler(std::move(handler)), &scheduler) {
+  }
+  ~Pipeline();
+  Pipeline(const Pipeline&) = delete;
+  Pipeline& operator=(const Pipeline&) = delete;
+
+  // Until the source ends, `stop` is requested, or something fails that cannot be retried: then it is an error. Either
+  // way, what was done is committed.
+  Result<PipelineEnd> run_until(std::stop_token stop = {});
+
+  void pause();  // begins no more records
+  void resume();
+  void pause_key(std::string_view key);
+  void resume_key(std::string_view key);
+
+  PipelineStats stats() const;
+  Explanation explain(std::string_view key) const;
+
+ private:
+  class Engine;
+  Pipeline(Source& source, PipelineOptions options, detail::AnyHandler handler,
+           Scheduler* scheduler);
+
+  std::unique_ptr<Scheduler> own_scheduler_;
+  std::unique_ptr<Engine> engine_;
+};
+
+namespace detail {
+
+template <class F>
+AnyHandler make_handler(F handler) {
+  auto call = [handler = std::move(handler)](const Record& record, const Attempt& attempt) mutable {
+    if constexpr (std::is_invocable_v<F&, const Record&, const Attempt&>) {
+      return handler(record, attempt);
+    } else {
+      return handler(record);
+    }
+  };
+  using Call = decltype(call);
+  using Raw = std::invoke_result_t<Call&, const Record&, const Attempt&>;
+  AnyHandler made;
+  if constexpr (std::is_same_v<Raw, Task<Outcome>>) {
+    made.coroutine = call;
+  } else if constexpr (Unwrapped<Raw>::kIsCoroutine) {
+    made.coroutine = [call](const Record& record, const Attempt& attempt) mutable -> Task<Outcome> {
+      co_await call(record, attempt);
+      co_return done();
+    };
+  } else if constexpr (std::is_void_v<Raw>) {
+    made.plain = [call](const Record& record, const Attempt& attempt) mutable {
+      call(record, attempt);
+      return done();
+    };
+  } else {
+    made.plain = call;
+  }
+  return made;
+}
+
+}  // namespace detail
+
+}  // namespace keyway

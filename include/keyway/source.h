@@ -1,0 +1,70 @@
+// Where records come from: the seam between a Pipeline and a file, a broker or a test.
+//
+// A source has partitions, each an ordered sequence of records with ascending offsets. What it has been told by
+// commit() it knows again after a restart, and begins there.
+//
+// Thread safety: all methods are called by the pipeline, one at a time; `wake` from any thread.
+// Lifetime: outlives the pipeline's run.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "keyway/error.h"
+#include "keyway/gap_map.h"
+#include "keyway/record.h"
+#include "keyway/scheduler.h"
+
+namespace keyway {
+
+// What is done of a partition: everything below the watermark, and what the gap map says above it.
+struct Progress {
+  PartitionId partition = 0;
+  Offset watermark = 0;
+  GapMap done_above;  // ranges of offsets
+  bool operator==(const Progress&) const = default;
+};
+
+// What a poll brought besides records. The pipeline acts on it before the next poll.
+struct PartitionEvent {
+  enum Kind {
+    kAssigned,  // records may come, beginning at `progress`
+    kRevoked,   // no more records come; what is done can still be committed
+    kLost,      // another one has it by now: nothing can be committed
+  } kind = kAssigned;
+  Progress progress;  // kAssigned: what was committed before
+};
+
+struct Polled {
+  enum State {
+    kMore,  // call again at once
+    kIdle,  // nothing now: call again when woken, or after `idle_for`
+    kEnd,   // nothing will come any more
+  } state = kIdle;
+  Duration idle_for = std::chrono::milliseconds(20);
+};
+
+class Source {
+ public:
+  virtual ~Source() = default;
+
+  // For messages: "orders.jsonl", "kafka://host/topic".
+  virtual std::string name() const = 0;
+
+  // Comes first. `wake`: may be called when there is something new.
+  virtual Result<void> open(std::function<void()> wake) = 0;
+  // Appends what there is, without waiting: at most `most` records, of partitions that are not paused, and none of
+  // what an assigned partition's progress says is done.
+  virtual Result<Polled> poll(std::vector<Record>& records, std::vector<PartitionEvent>& events,
+                              std::size_t most) = 0;
+  // Stores what is done. When it returns it is stored; on an error nothing is known, and it is tried again.
+  virtual Result<void> commit(std::span<const Progress> progress) = 0;
+  virtual void pause(PartitionId partition) = 0;
+  virtual void resume(PartitionId partition) = 0;
+  // The pipeline has committed what it could.
+  virtual void close() {}
+};
+
+}  // namespace keyway

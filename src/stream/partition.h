@@ -1,0 +1,36 @@
+// One partition that is assigned: its ledger, what is in flight of it, and whether that is still wanted.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <stop_token>
+
+#include "keyway/record.h"
+#include "stream/ledger.h"
+
+namespace keyway {
+
+struct Partition {
+  explicit Partition(Progress committed) : last_commit(committed), ledger(std::move(committed)) {}
+
+  // Whoever begins a record, or waits for its next try, gives it up.
+  bool is_dropped() const { return drop.stop_requested(); }
+
+  std::stop_source drop;
+  std::atomic<std::uint64_t> in_flight{0};
+
+  // The pump's.
+  struct Held {
+    Record record;
+    Ledger::Entry* entry = nullptr;
+  };
+  std::deque<Held> held;  // read, and not dispatched: a key has as many as it may
+  bool paused = false;
+  Progress last_commit;
+  std::optional<TimePoint> revoked_until;  // when it is given up, whatever still runs
+  Ledger ledger;
+};
+
+}  // namespace keyway

@@ -1,0 +1,30 @@
+#include "keyway/pipeline.h"
+
+#include "keyway/thread_pool.h"
+#include "stream/pipeline_engine.h"
+
+namespace keyway {
+
+Pipeline::Pipeline(Source& source, PipelineOptions options, detail::AnyHandler handler,
+                   Scheduler* scheduler)
+    : own_scheduler_(scheduler == nullptr ? std::make_unique<ThreadPool>() : nullptr),
+      engine_(std::make_unique<Engine>(source, std::move(options), std::move(handler),
+                                       scheduler != nullptr ? *scheduler : *own_scheduler_)) {}
+
+Pipeline::~Pipeline() = default;
+
+Result<PipelineEnd> Pipeline::run_until(std::stop_token stop) {
+  return engine_->run_until(std::move(stop));
+}
+
+void Pipeline::pause() { engine_->executor().pause(); }
+void Pipeline::resume() { engine_->executor().resume(); }
+void Pipeline::pause_key(std::string_view key) { engine_->executor().pause_group(key); }
+void Pipeline::resume_key(std::string_view key) { engine_->executor().resume_group(key); }
+
+PipelineStats Pipeline::stats() const { return engine_->stats(); }
+Explanation Pipeline::explain(std::string_view key) const {
+  return engine_->executor().explain(key);
+}
+
+}  // namespace keyway

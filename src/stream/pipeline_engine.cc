@@ -1,0 +1,322 @@
+// The pump: reading, dispatching, committing, ending. What happens to one record: pipeline_record.cc.
+#include "stream/pipeline_engine.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "stream/pipeline_item.h"
+
+namespace keyway {
+
+namespace {
+
+constexpr std::size_t kRecordsPerPoll = 256;
+constexpr int kPollsPerStep = 4;
+constexpr int kMostCommitFailures = 5;
+
+// Who was full has room again when a fourth is free: not to go to and fro with every record.
+constexpr std::uint64_t low(std::uint64_t high) { return high - high / 4; }
+
+GroupPolicy policy_of(const PipelineOptions& options) {
+  GroupPolicy policy;
+  policy.global_max_in_flight = options.concurrency;
+  policy.default_group = {.max_concurrency = options.key_concurrency,
+                          .queue_threshold = options.max_in_flight_per_key,
+                          .rate = options.key_rate};
+  policy.groups[std::string(kUnorderedGroup)] = {.max_concurrency = options.concurrency,
+                                                 .queue_threshold = kUnlimited};
+  return policy;
+}
+
+}  // namespace
+
+Pipeline::Engine::Engine(Source& source, PipelineOptions options, detail::AnyHandler handler,
+                         Scheduler& scheduler)
+    : Pump(scheduler),
+      source_(source),
+      options_(std::move(options)),
+      handler_(std::move(handler)),
+      scheduler_(scheduler),
+      random_(options_.seed != 0 ? options_.seed : std::random_device()()),
+      executor_(std::in_place, policy_of(options_), scheduler) {}
+
+Pipeline::Engine::~Engine() {
+  executor_.reset();  // ends what still runs, and with it who wakes the pump
+  settle();
+}
+
+Result<PipelineEnd> Pipeline::Engine::run_until(std::stop_token stop) {
+  if (Result<void> opened = source_.open([this] { wake(); }); !opened) return opened.error();
+  next_commit_ = scheduler_.now() + options_.commit_interval;
+  const std::stop_callback on_stop(stop, [this] {
+    stop_wanted_ = true;
+    wake();
+  });
+  wake();
+  scheduler_.begin_blocking();
+  over_.wait(scheduler_);
+  scheduler_.end_blocking();
+  scheduler_.cancel_timer(*this);
+  source_.close();
+  MutexLock lock(failure_mutex_);
+  if (failure_) return *failure_;
+  return PipelineEnd{*ending_, halted_by_};
+}
+
+// ---- one step
+
+void Pipeline::Engine::step() {
+  if (is_over_) return;
+  pump_waits_ = false;
+  next_poll_ = TimePoint::max();
+  commit_if_due();
+  begin_end_if_due();
+  bool more = false;
+  for (int i = 0; i < kPollsPerStep && !ending_ && !is_revoking(); ++i) {
+    more = read();
+    if (!more) break;
+  }
+  if (more) return wake();
+  if (!ending_ && source_ended_ && in_flight_ == 0 && !holds_records()) {
+    begin_end(PipelineEnd::kSourceEnded);
+  }
+  if (ending_) end_if_quiet();
+  if (is_over_) return;
+  // From here on whoever leaves wakes the pump; of those that left before it must be sure to have known.
+  const std::uint64_t known = in_flight_;
+  pump_waits_ = true;
+  if (in_flight_ != known) return wake();
+  wait_until(next_look());
+}
+
+TimePoint Pipeline::Engine::next_look() const {
+  TimePoint next = std::min(next_commit_, next_poll_);
+  if (ending_) next = std::min(next, end_by_);
+  for (const auto& [id, partition] : partitions_) {
+    if (partition->revoked_until) next = std::min(next, *partition->revoked_until);
+  }
+  return next;
+}
+
+void Pipeline::Engine::wait_until(TimePoint time) {
+  scheduler_.cancel_timer(*this);
+  scheduler_.add_timer(*this, time);
+}
+
+bool Pipeline::Engine::holds_records() const {
+  return std::any_of(partitions_.begin(), partitions_.end(),
+                     [](const auto& one) { return !one.second->held.empty(); });
+}
+
+// ---- reading
+
+// True if there may be more at once.
+bool Pipeline::Engine::read() {
+  bool moved = false;
+  for (auto& [id, partition] : partitions_) {
+    moved = dispatch_held(partition) || moved;
+    balance(*partition);
+  }
+  const bool bytes_free =
+      bytes_ < (bytes_full_ ? low(options_.max_in_flight_bytes) : options_.max_in_flight_bytes);
+  bytes_full_ = !bytes_free;
+  if (source_ended_ || bytes_full_) return moved;
+  records_.clear();
+  events_.clear();
+  Result<Polled> polled = source_.poll(records_, events_, kRecordsPerPoll);
+  if (!polled) {
+    fail(polled.error());
+    return false;
+  }
+  for (PartitionEvent& event : events_) take_in(event);
+  take_in(records_);
+  source_ended_ = polled->state == Polled::kEnd;
+  if (polled->state == Polled::kIdle) next_poll_ = scheduler_.now() + polled->idle_for;
+  return polled->state == Polled::kMore;
+}
+
+void Pipeline::Engine::take_in(PartitionEvent& event) {
+  const PartitionId id = event.progress.partition;
+  const auto found = partitions_.find(id);
+  if (event.kind == PartitionEvent::kAssigned) {
+    if (found != partitions_.end()) give_up(*found->second);
+    partitions_[id] = std::make_shared<Partition>(std::move(event.progress));
+    return;
+  }
+  if (found == partitions_.end()) return;
+  give_up(*found->second);
+  if (event.kind == PartitionEvent::kRevoked) {
+    found->second->revoked_until = scheduler_.now() + options_.shutdown_wait;
+  } else {
+    partitions_.erase(found);
+  }
+}
+
+// Nothing of it begins any more, and nobody waits for a next try.
+void Pipeline::Engine::give_up(Partition& partition) {
+  dropped_ += partition.held.size();
+  partition.held.clear();
+  partition.drop.request_stop();
+}
+
+void Pipeline::Engine::take_in(std::vector<Record>& records) {
+  const bool at_most_once = options_.delivery == Delivery::kAtMostOnce;
+  for (Record& record : records) {
+    const auto found = partitions_.find(record.partition);
+    if (found == partitions_.end() || found->second->is_dropped()) continue;
+    Ledger::Entry& entry = found->second->ledger.add(record.offset, record.end);
+    if (at_most_once) entry.settle(Ledger::State::kDone);
+    found->second->held.push_back({std::move(record), at_most_once ? nullptr : &entry});
+    ++read_;
+  }
+  // Before any of them begins: whatever comes then, they are not read again.
+  if (at_most_once && !records.empty() && !commit()) return;
+  for (auto& [id, partition] : partitions_) dispatch_held(partition);
+}
+
+// In order, until one finds its key full. True if any was dispatched.
+bool Pipeline::Engine::dispatch_held(const std::shared_ptr<Partition>& partition) {
+  bool any = false;
+  while (!partition->held.empty()) {
+    Partition::Held held = std::move(partition->held.front());
+    partition->held.pop_front();
+    Ledger::Entry* const entry = held.entry;
+    const std::string group = group_of(held.record);
+    partition->in_flight.fetch_add(1);
+    bytes_.fetch_add(held.record.value.size());
+    in_flight_.fetch_add(1);
+    dispatching_ = std::this_thread::get_id();
+    Item item(*this, partition, entry, std::move(held.record));
+    const Result<void> posted = executor_->post(
+        group, [this, moved = std::move(item)]() mutable { return process(moved); });
+    dispatching_ = std::thread::id();
+    if (!posted) {
+      partition->held.push_front({*std::move(turned_away_), entry});
+      return any;
+    }
+    any = true;
+  }
+  return any;
+}
+
+std::string Pipeline::Engine::group_of(const Record& record) const {
+  if (options_.order == Order::kPartition)
+    return "\x01partition " + std::to_string(record.partition);
+  if (options_.order == Order::kNone || !record.key) return std::string(kUnorderedGroup);
+  return record.key->empty() ? "\x01empty" : std::string(*record.key);
+}
+
+// Pauses a partition that has as much in flight as it may, and resumes it when a fourth of that is free.
+void Pipeline::Engine::balance(Partition& partition) {
+  const auto over = [&](std::uint64_t used, std::uint64_t most) {
+    return used >= (partition.paused ? low(most) : most);
+  };
+  partition.ledger.watermark();  // lets go of what is done
+  const bool full = !partition.held.empty() || over(partition.in_flight, options_.max_in_flight) ||
+                    over(partition.ledger.window(), options_.max_window);
+  if (full == partition.paused || partition.is_dropped()) return;
+  partition.paused = full;
+  full ? source_.pause(partition.ledger.partition()) : source_.resume(partition.ledger.partition());
+}
+
+// ---- committing
+
+void Pipeline::Engine::commit_if_due() {
+  const TimePoint now = scheduler_.now();
+  const bool enough = done_ + dead_ - settled_at_commit_ >= options_.commit_every;
+  if (now >= next_commit_ || enough) commit();
+}
+
+// What is done of all partitions. False if that failed, for now or for good.
+bool Pipeline::Engine::commit() {
+  next_commit_ = scheduler_.now() + options_.commit_interval;
+  settled_at_commit_ = done_ + dead_;
+  std::vector<Progress> changed;
+  for (auto& [id, partition] : partitions_) {
+    Progress progress = partition->ledger.snapshot();
+    if (progress != partition->last_commit) changed.push_back(std::move(progress));
+  }
+  if (changed.empty()) return true;
+  if (Result<void> committed = source_.commit(changed); !committed) {
+    ++failed_commits_;
+    const bool give_up =
+        !committed.error().retryable || ++commit_failures_in_a_row_ >= kMostCommitFailures;
+    if (give_up) fail(committed.error());
+    return false;
+  }
+  commit_failures_in_a_row_ = 0;
+  ++commits_;
+  // Only now is it clean.
+  for (Progress& progress : changed) {
+    partitions_[progress.partition]->last_commit = std::move(progress);
+  }
+  return true;
+}
+
+// Whether partitions are being given back: nothing is read meanwhile. Those of which nothing runs any more, or whose time
+// is over, are committed and gone.
+bool Pipeline::Engine::is_revoking() {
+  bool waits = false;
+  bool ready = false;
+  for (const auto& [id, partition] : partitions_) {
+    if (!partition->revoked_until) continue;
+    const bool over = partition->in_flight == 0 || scheduler_.now() >= *partition->revoked_until;
+    (over ? ready : waits) = true;
+  }
+  if (ready && !waits) {
+    commit();
+    std::erase_if(partitions_,
+                  [](const auto& one) { return one.second->revoked_until.has_value(); });
+  }
+  return waits;
+}
+
+// ---- ending
+
+void Pipeline::Engine::begin_end_if_due() {
+  if (ending_) return;
+  std::optional<PipelineEnd::Why> why;
+  {
+    MutexLock lock(failure_mutex_);
+    if (!halted_by_.empty()) why = PipelineEnd::kHalted;
+    if (failure_) why = PipelineEnd::kStopped;
+  }
+  if (stop_wanted_) why = PipelineEnd::kStopped;
+  if (why) begin_end(*why);
+}
+
+void Pipeline::Engine::begin_end(PipelineEnd::Why why) {
+  ending_ = why;
+  end_by_ = scheduler_.now() + options_.shutdown_wait;
+  for (auto& [id, partition] : partitions_) give_up(*partition);
+  executor_->resume();  // what waits must be able to go
+}
+
+// The last commit: up to the first that is not done, with all that is done above it.
+void Pipeline::Engine::end_if_quiet() {
+  const bool in_time = scheduler_.now() < end_by_;
+  if (in_flight_ > 0 && in_time) return;
+  if (!commit() && in_time && !failed()) return;  // once more, a little later
+  is_over_ = true;
+  over_.wake();
+}
+
+bool Pipeline::Engine::failed() {
+  MutexLock lock(failure_mutex_);
+  return failure_.has_value();
+}
+
+PipelineStats Pipeline::Engine::stats() const {
+  return {.read = read_,
+          .done = done_,
+          .done_after_retry = done_after_retry_,
+          .retries = retries_,
+          .dead = dead_,
+          .dropped = dropped_,
+          .commits = commits_,
+          .failed_commits = failed_commits_,
+          .in_flight = in_flight_,
+          .in_flight_bytes = bytes_};
+}
+
+}  // namespace keyway

@@ -1,0 +1,130 @@
+// What a Pipeline is inside.
+//
+// The pump reads, dispatches and commits; it alone knows the partitions, so nothing of this is locked. Each record is a
+// coroutine task of an executor whose groups are the keys: order, limits, rates and pauses are the executor's. Who
+// handles a record sets the flag of its ledger entry, counts it out, and wakes the pump if that waits.
+//
+// A record's way:
+//   poll -> [held: its key is full] -> executor -> process -> settled, or dropped
+//
+// Thread safety: as Pipeline says.
+#pragma once
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <optional>
+#include <random>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/mutex.h"
+#include "keyway/group_executor.h"
+#include "keyway/pipeline.h"
+#include "runtime/thread_wakeup.h"
+#include "stream/partition.h"
+#include "stream/pump.h"
+
+namespace keyway {
+
+class Pipeline::Engine final : private Pump, private Timer {
+ public:
+  Engine(Source& source, PipelineOptions options, detail::AnyHandler handler, Scheduler& scheduler);
+  ~Engine();
+
+  Result<PipelineEnd> run_until(std::stop_token stop);
+
+  GroupExecutor& executor() { return *executor_; }
+  PipelineStats stats() const;
+
+ private:
+  // A record in flight. If it goes without having been settled, it is dropped.
+  class Item;
+
+  // The pump.
+  void step() override;
+  void fire() override { wake(); }
+  void wait_until(TimePoint time);
+  TimePoint next_look() const;
+  bool read();
+  void take_in(PartitionEvent& event);
+  void take_in(std::vector<Record>& records);
+  void give_up(Partition& partition);
+  bool dispatch_held(const std::shared_ptr<Partition>& partition);
+  void balance(Partition& partition);
+  bool holds_records() const;
+  bool is_revoking();
+  void commit_if_due();
+  bool commit();
+  void begin_end_if_due() KEYWAY_EXCLUDES(failure_mutex_);
+  void begin_end(PipelineEnd::Why why);
+  void end_if_quiet() KEYWAY_EXCLUDES(failure_mutex_);
+  bool failed() KEYWAY_EXCLUDES(failure_mutex_);
+
+  // A record, on any thread.
+  Task<void> process(Item& item);
+  Outcome call_plain(const Record& record, const Attempt& attempt);
+  Task<Outcome> call_coroutine(const Record& record, Attempt attempt);
+  Task<void> rest(Partition& partition, Duration duration);
+  Duration backoff(int attempts) KEYWAY_EXCLUDES(random_mutex_);
+  void bury(Item& item, int attempts, std::chrono::system_clock::time_point first,
+            const std::string& cause);
+  bool is_parked(const Record& record) KEYWAY_EXCLUDES(parked_mutex_);
+  void left(Partition& partition, std::size_t bytes);
+  void left_unsettled(Item& item);
+  void fail(Error error) KEYWAY_EXCLUDES(failure_mutex_);
+  std::string group_of(const Record& record) const;
+
+  Source& source_;
+  const PipelineOptions options_;
+  detail::AnyHandler handler_;
+  Scheduler& scheduler_;
+
+  // Have their own synchronization.
+  std::atomic<std::uint64_t> in_flight_{0};
+  std::atomic<std::uint64_t> bytes_{0};
+  std::atomic<bool> pump_waits_{false};
+  std::atomic<bool> stop_wanted_{false};
+  std::atomic<bool> any_parked_{false};
+  std::atomic<bool> halts_{false};  // nothing begins any more
+  std::atomic<std::thread::id>
+      dispatching_{};  // which thread, if any: a record that goes then was turned away
+  std::atomic<std::uint64_t> read_{0};
+  std::atomic<std::uint64_t> done_{0};
+  std::atomic<std::uint64_t> done_after_retry_{0};
+  std::atomic<std::uint64_t> retries_{0};
+  std::atomic<std::uint64_t> dead_{0};
+  std::atomic<std::uint64_t> dropped_{0};
+  std::atomic<std::uint64_t> commits_{0};
+  std::atomic<std::uint64_t> failed_commits_{0};
+  ThreadWakeup over_;
+
+  Mutex random_mutex_;
+  std::mt19937_64 random_ KEYWAY_GUARDED_BY(random_mutex_);
+  Mutex parked_mutex_;
+  std::set<std::string, std::less<>> parked_ KEYWAY_GUARDED_BY(parked_mutex_);
+  Mutex failure_mutex_;
+  std::optional<Error> failure_ KEYWAY_GUARDED_BY(failure_mutex_);
+  std::string halted_by_ KEYWAY_GUARDED_BY(failure_mutex_);
+
+  // The pump's.
+  std::map<PartitionId, std::shared_ptr<Partition>> partitions_;
+  std::vector<Record> records_;
+  std::vector<PartitionEvent> events_;
+  std::optional<Record> turned_away_;
+  bool source_ended_ = false;
+  bool bytes_full_ = false;
+  int commit_failures_in_a_row_ = 0;
+  TimePoint next_commit_{};
+  TimePoint next_poll_ = TimePoint::max();
+  std::uint64_t settled_at_commit_ = 0;
+  std::optional<PipelineEnd::Why> ending_;
+  TimePoint end_by_{};
+  bool is_over_ = false;
+
+  std::optional<GroupExecutor> executor_;
+};
+
+}  // namespace keyway

@@ -1,0 +1,49 @@
+// A record in flight, as its task holds it. If it goes without having been settled, it was dropped.
+#pragma once
+
+#include <memory>
+#include <string_view>
+#include <utility>
+
+#include "stream/pipeline_engine.h"
+
+namespace keyway {
+
+// Keys that no record can have: they begin with a byte that is no text.
+inline constexpr std::string_view kUnorderedGroup = "\x01unordered";
+
+class Pipeline::Engine::Item {
+ public:
+  Item(Engine& engine, std::shared_ptr<Partition> partition, Ledger::Entry* entry, Record record)
+      : engine_(&engine),
+        partition_(std::move(partition)),
+        entry_(entry),
+        record_(std::move(record)) {}
+  Item(Item&& other) noexcept
+      : engine_(std::exchange(other.engine_, nullptr)),
+        partition_(std::move(other.partition_)),
+        entry_(other.entry_),
+        record_(std::move(other.record_)) {}
+  Item& operator=(Item&&) = delete;
+  ~Item() {
+    if (engine_ != nullptr) engine_->left_unsettled(*this);
+  }
+
+  Partition& partition() { return *partition_; }
+  std::shared_ptr<Partition> share_partition() { return std::move(partition_); }
+  Ledger::Entry* entry() { return entry_; }  // null: it was settled when it was read
+  Record& record() { return record_; }
+
+  void settle(Ledger::State state) {
+    if (entry_ != nullptr) entry_->settle(state);
+    std::exchange(engine_, nullptr)->left(*partition_, record_.value.size());
+  }
+
+ private:
+  Engine* engine_;
+  std::shared_ptr<Partition> partition_;
+  Ledger::Entry* entry_;
+  Record record_;
+};
+
+}  // namespace keyway

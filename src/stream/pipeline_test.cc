@@ -1,0 +1,373 @@
+#include "keyway/pipeline.h"
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "keyway/testing/sim_scheduler.h"
+#include "stream/fake_source.h"
+#include "support/memory.h"
+
+namespace keyway {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::SimScheduler;
+
+struct KeptLetters final : DeadLetters {
+  Result<void> store(const DeadLetter& letter) override {
+    if (error) return *error;
+    values.emplace_back(letter.record->value);
+    causes.emplace_back(letter.cause);
+    return {};
+  }
+  std::optional<Error> error;
+  std::vector<std::string> values;
+  std::vector<std::string> causes;
+};
+
+// Values "0", "1", ... with keys in turn.
+FakeLog numbered(int records, int keys, int partitions = 1) {
+  FakeLog log;
+  for (int i = 0; i < records; ++i) {
+    log.partitions[i % partitions].push_back(
+        {"key " + std::to_string(i % keys), std::to_string(i)});
+  }
+  return log;
+}
+
+TEST(Pipeline, HandlesEveryRecordAndCommitsToTheEnd) {
+  SimScheduler sim;
+  FakeLog log = numbered(1000, 7, 3);
+  FakeSource source(log);
+  int handled = 0;
+  Pipeline pipeline(source, {}, [&](const Record&) { ++handled; }, sim);
+  const Result<PipelineEnd> end = pipeline.run_until();
+  ASSERT_TRUE(end.ok()) << end.error().message;
+  EXPECT_EQ(end->why, PipelineEnd::kSourceEnded);
+  EXPECT_EQ(handled, 1000);
+  for (const auto& [id, lines] : log.partitions) {
+    EXPECT_EQ(log.committed[id].watermark, static_cast<Offset>(lines.size()));
+  }
+  const PipelineStats stats = pipeline.stats();
+  EXPECT_EQ(stats.read, 1000U);
+  EXPECT_EQ(stats.done, 1000U);
+  EXPECT_EQ(stats.in_flight, 0U);
+  EXPECT_EQ(stats.in_flight_bytes, 0U);
+}
+
+TEST(Pipeline, KeepsTheOrderOfAKeyAndRunsKeysSideBySide) {
+  for (std::uint64_t seed = 1; seed <= 50; ++seed) {
+    SimScheduler sim(seed);
+    FakeLog log = numbered(60, 5);
+    FakeSource source(log);
+    std::map<std::string, int> last;
+    std::map<std::string, int> running;
+    int most_at_once = 0;
+    int at_once = 0;
+    const auto handler = [&](const Record& record) -> Task<void> {
+      const std::string key(*record.key);
+      const int number = std::stoi(std::string(record.value));
+      EXPECT_EQ(++running[key], 1) << "seed " << seed;
+      EXPECT_TRUE(!last.contains(key) || last[key] < number) << "seed " << seed;
+      last[key] = number;
+      most_at_once = std::max(most_at_once, ++at_once);
+      co_await sleep_for(1ms);
+      --at_once;
+      --running[key];
+    };
+    Pipeline pipeline(source, {.concurrency = 4}, handler, sim);
+    EXPECT_TRUE(pipeline.run_until().ok());
+    EXPECT_EQ(most_at_once, 4);
+  }
+}
+
+TEST(Pipeline, TriesAgainWithoutHoldingAnythingButTheKey) {
+  SimScheduler sim;
+  FakeLog log = numbered(20, 4);
+  FakeSource source(log);
+  std::vector<std::string> order;
+  // The first record fails three times; with a concurrency of 1 all other keys pass it meanwhile.
+  Pipeline pipeline(
+      source, {.concurrency = 1, .seed = 1},
+      [&](const Record& record, const Attempt& attempt) {
+        if (record.value == "0" && attempt.number < 4) return retry("not yet", 1h);
+        order.emplace_back(record.value);
+        return done();
+      },
+      sim);
+  EXPECT_TRUE(pipeline.run_until().ok());
+  ASSERT_EQ(order.size(), 20U);
+  EXPECT_EQ(order[15], "0");
+  EXPECT_EQ(order[16], "4");
+  EXPECT_EQ(pipeline.stats().retries, 3U);
+  EXPECT_EQ(pipeline.stats().done_after_retry, 1U);
+}
+
+TEST(Pipeline, AThrowIsARetryUnlessItIsPermanent) {
+  SimScheduler sim;
+  FakeLog log = numbered(2, 2);
+  FakeSource source(log);
+  auto letters = std::make_shared<KeptLetters>();
+  std::map<std::string, int> attempts;
+  Pipeline pipeline(
+      source, {.retry = {.attempts = 3}, .dead_letters = letters},
+      [&](const Record& record) {
+        ++attempts[std::string(record.value)];
+        if (record.value == "0") throw std::runtime_error("database is down");
+        throw PermanentError("no such account");
+      },
+      sim);
+  EXPECT_TRUE(pipeline.run_until().ok());
+  EXPECT_EQ(attempts["0"], 3);
+  EXPECT_EQ(attempts["1"], 1);
+  EXPECT_EQ(letters->values, (std::vector<std::string>{"1", "0"}));
+  EXPECT_EQ(letters->causes, (std::vector<std::string>{"no such account", "database is down"}));
+  EXPECT_EQ(log.committed[0].watermark, 2);
+  EXPECT_EQ(pipeline.stats().dead, 2U);
+}
+
+TEST(Pipeline, EndsWithAnErrorIfADeadLetterCannotBeStored) {
+  SimScheduler sim;
+  FakeLog log = numbered(10, 10);
+  FakeSource source(log);
+  auto letters = std::make_shared<KeptLetters>();
+  letters->error = Error{ErrorCode::kIo, "disk full"};
+  Pipeline pipeline(
+      source, {.dead_letters = letters},
+      [](const Record& record) { return record.value == "3" ? permanent_failure("bad") : done(); },
+      sim);
+  const auto end = pipeline.run_until();
+  ASSERT_FALSE(end.ok());
+  EXPECT_EQ(end.error().message, "disk full");
+  EXPECT_LE(log.committed[0].watermark, 3) << "the watermark passed a record that is lost";
+}
+
+TEST(Pipeline, ParksAKeyBehindItsDeadRecord) {
+  SimScheduler sim;
+  FakeLog log = numbered(9, 3);
+  FakeSource source(log);
+  auto letters = std::make_shared<KeptLetters>();
+  std::vector<std::string> handled;
+  Pipeline pipeline(
+      source, {.concurrency = 1, .dead_letters = letters, .on_dead = OnDead::kPark},
+      [&](const Record& record) {
+        if (record.value == "1") return permanent_failure("bad");
+        handled.emplace_back(record.value);
+        return done();
+      },
+      sim);
+  EXPECT_TRUE(pipeline.run_until().ok());
+  EXPECT_EQ(handled.size(), 6U);
+  EXPECT_EQ(letters->values, (std::vector<std::string>{"1", "4", "7"}));
+}
+
+TEST(Pipeline, HaltsAtADeadRecordIfToldSo) {
+  SimScheduler sim;
+  FakeLog log = numbered(100, 1);
+  FakeSource source(log);
+  Pipeline pipeline(
+      source, {.dead_letters = std::make_shared<KeptLetters>(), .on_dead = OnDead::kHalt},
+      [](const Record& record) { return record.value == "10" ? permanent_failure("bad") : done(); },
+      sim);
+  const auto end = pipeline.run_until();
+  ASSERT_TRUE(end.ok());
+  EXPECT_EQ(end->why, PipelineEnd::kHalted);
+  EXPECT_EQ(end->halted_by, "0:10");
+  EXPECT_EQ(log.committed[0].watermark, 11);
+}
+
+TEST(Pipeline, CommitsWhatIsDoneAboveAGapAndDoesNotHandleItAgain) {
+  SimScheduler sim;
+  FakeLog log = numbered(10, 10);
+  std::stop_source stop;
+  {
+    FakeSource source(log);
+    int others = 0;
+    const auto handler = [&](const Record& record) -> Task<Outcome> {
+      if (record.value == "2") co_return retry("later", 1h);
+      if (++others == 9) stop.request_stop();
+      co_return done();
+    };
+    Pipeline pipeline(source, {}, handler, sim);
+    const auto end = pipeline.run_until(stop.get_token());
+    ASSERT_TRUE(end.ok());
+    EXPECT_EQ(end->why, PipelineEnd::kStopped);
+    EXPECT_EQ(log.committed[0], (Progress{.watermark = 2, .done_above = {{3, 10}}}));
+  }
+  FakeSource source(log);
+  std::vector<std::string> handled;
+  Pipeline pipeline(
+      source, {}, [&](const Record& record) { handled.emplace_back(record.value); }, sim);
+  EXPECT_TRUE(pipeline.run_until().ok());
+  EXPECT_EQ(handled, (std::vector<std::string>{"2"}));
+  EXPECT_EQ(log.committed[0], (Progress{.watermark = 10}));
+}
+
+TEST(Pipeline, IsNotCleanUntilTheCommitIsAcknowledged) {
+  SimScheduler sim;
+  FakeLog log = numbered(5, 5);
+  FakeSource source(log);
+  int refused = 0;
+  source.on_commit = [&](std::span<const Progress>) -> Result<void> {
+    if (++refused <= 3) return Error{ErrorCode::kIo, "broker is away", /*retryable=*/true};
+    return {};
+  };
+  Pipeline pipeline(source, {}, [](const Record&) {}, sim);
+  EXPECT_TRUE(pipeline.run_until().ok());
+  EXPECT_EQ(log.committed[0].watermark, 5);
+  EXPECT_EQ(pipeline.stats().failed_commits, 3U);
+}
+
+TEST(Pipeline, CommitsBeforeItHandlesIfARecordMayComeAtMostOnce) {
+  SimScheduler sim;
+  FakeLog log = numbered(300, 300);
+  FakeSource source(log);
+  source.batch = 50;
+  Pipeline pipeline(
+      source, {.delivery = Delivery::kAtMostOnce},
+      [&](const Record& record) { EXPECT_GT(log.committed[0].watermark, record.offset); }, sim);
+  EXPECT_TRUE(pipeline.run_until().ok());
+  EXPECT_EQ(pipeline.stats().done, 300U);
+}
+
+TEST(Pipeline, HoldsNoMoreThanItMayWhenTheFirstRecordNeverEnds) {
+  SimScheduler sim;
+  FakeLog log = numbered(100'000, 1000);
+  FakeSource source(log);
+  std::stop_source stop;
+  std::uint64_t most = 0;
+  Pipeline* self = nullptr;
+  const auto handler = [&](const Record& record) -> Task<Outcome> {
+    most = std::max(most, self->stats().in_flight);
+    if (record.value == "0") {
+      co_await sleep_for(1h);
+      stop.request_stop();
+    }
+    co_return done();
+  };
+  Pipeline pipeline(source,
+                    {.max_in_flight = 500, .max_in_flight_per_key = 50, .max_window = 20'000},
+                    handler, sim);
+  self = &pipeline;
+  EXPECT_TRUE(pipeline.run_until(stop.get_token()).ok());
+  EXPECT_LE(most, 500U + 256U);
+  // The other keys went on as far as the window allows: until the key of the first was full.
+  EXPECT_GT(pipeline.stats().done, 10'000U);
+  EXPECT_LE(pipeline.stats().read, 51'000U);
+}
+
+TEST(Pipeline, WaitsForWhatRunsWhenAPartitionIsRevokedAndCommitsIt) {
+  SimScheduler sim;
+  FakeLog log = numbered(20, 20, 2);
+  FakeSource source(log);
+  source.ends = false;
+  std::stop_source stop;
+  int begun = 0;
+  const auto handler = [&](const Record& record) -> Task<void> {
+    if (++begun == 4) source.take_away(record.partition, PartitionEvent::kRevoked);
+    co_await sleep_for(1s);
+    if (sim.now().time_since_epoch() > 2h) stop.request_stop();
+  };
+  struct Later final : Timer {
+    void fire() override { source->request_stop(); }
+    std::stop_source* source = nullptr;
+  } later;
+  later.source = &stop;
+  sim.add_timer(later, sim.now() + 1min);
+  Pipeline pipeline(source, {.concurrency = 4}, handler, sim);
+  EXPECT_TRUE(pipeline.run_until(stop.get_token()).ok());
+  const PipelineStats stats = pipeline.stats();
+  EXPECT_EQ(stats.read, stats.done + stats.dropped);
+  EXPECT_GT(stats.dropped, 0U);
+  std::uint64_t covered = 0;
+  for (const auto& [id, progress] : log.committed) {
+    covered += static_cast<std::uint64_t>(progress.watermark);
+    for (const OffsetRange& range : progress.done_above) {
+      covered += static_cast<std::uint64_t>(range.end - range.begin);
+    }
+  }
+  EXPECT_EQ(covered, stats.done) << "not all that was done was committed";
+}
+
+TEST(Pipeline, RecordsWithoutAKeyAreInOrderWithNoOther) {
+  SimScheduler sim;
+  FakeLog log;
+  for (int i = 0; i < 32; ++i) log.partitions[0].push_back({std::nullopt, std::to_string(i)});
+  FakeSource source(log);
+  int at_once = 0;
+  int most = 0;
+  const auto handler = [&](const Record&) -> Task<void> {
+    most = std::max(most, ++at_once);
+    co_await sleep_for(1ms);
+    --at_once;
+  };
+  Pipeline pipeline(source, {.concurrency = 8}, handler, sim);
+  EXPECT_TRUE(pipeline.run_until().ok());
+  EXPECT_EQ(most, 8);
+}
+
+TEST(Pipeline, LosesAndReordersNothingOnRealThreads) {
+  constexpr int kRecords = kSanitized ? 20'000 : 200'000;
+  FakeLog log = numbered(kRecords, 100, 2);
+  FakeSource source(log);
+  std::map<std::string, int> last;  // not atomic: a key orders its own
+  for (int i = 0; i < 100; ++i) last["key " + std::to_string(i)] = -1;
+  std::atomic<int> tries = 0;
+  Pipeline pipeline(source, {.concurrency = 4, .retry = {.first = 1us}, .commit_interval = 1ms},
+                    [&](const Record& record, const Attempt& attempt) {
+                      if (attempt.number == 1 && ++tries % 1000 == 0) return retry("once more");
+                      int& before = last.at(std::string(*record.key));
+                      const int number = std::stoi(std::string(record.value));
+                      EXPECT_LT(before, number);
+                      before = number;
+                      return done();
+                    });
+  const Result<PipelineEnd> end = pipeline.run_until();
+  ASSERT_TRUE(end.ok()) << end.error().message;
+  EXPECT_EQ(pipeline.stats().done, static_cast<std::uint64_t>(kRecords));
+  EXPECT_GT(pipeline.stats().done_after_retry, 0U);
+  EXPECT_EQ(log.committed[0].watermark, kRecords / 2);
+  EXPECT_EQ(log.committed[1].watermark, kRecords / 2);
+}
+
+TEST(Pipeline, StopsOnRealThreadsWithWorkInFlight) {
+  for (int round = 0; round < 50; ++round) {
+    FakeLog log = numbered(5'000, 20);
+    FakeSource source(log);
+    std::stop_source stop;
+    std::atomic<int> handled = 0;
+    {
+      Pipeline pipeline(source, {.concurrency = 3, .commit_interval = 1ms}, [&](const Record&) {
+        if (++handled == 1 + round * 20) stop.request_stop();
+      });
+      ASSERT_TRUE(pipeline.run_until(stop.get_token()).ok());
+      EXPECT_EQ(pipeline.stats().done, static_cast<std::uint64_t>(handled));
+    }
+    Offset covered = log.committed[0].watermark;
+    for (const OffsetRange& range : log.committed[0].done_above) covered += range.end - range.begin;
+    EXPECT_EQ(covered, handled);
+  }
+}
+
+TEST(Pipeline, AnAttemptThatTakesTooLongIsARetry) {
+  SimScheduler sim;
+  FakeLog log = numbered(1, 1);
+  FakeSource source(log);
+  int attempts = 0;
+  const auto handler = [&](const Record&) -> Task<void> {
+    if (++attempts < 3) co_await sleep_for(1h);
+  };
+  Pipeline pipeline(source, {.retry = {.attempt_timeout = 1s}}, handler, sim);
+  EXPECT_TRUE(pipeline.run_until().ok());
+  EXPECT_EQ(attempts, 3);
+}
+
+}  // namespace
+}  // namespace keyway

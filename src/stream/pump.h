@@ -1,0 +1,60 @@
+// Something that has work to do now and then, on a scheduler's threads: one step at a time, and one more after each
+// wake().
+//
+// Thread safety: wake() from any thread.
+// Lifetime: settle() before it is destroyed, when nobody wakes it any more.
+#pragma once
+
+#include <atomic>
+#include <thread>
+
+#include "keyway/scheduler.h"
+
+namespace keyway {
+
+class Pump : private Runnable {
+ public:
+  explicit Pump(Scheduler& scheduler) : scheduler_(scheduler) {}
+
+  // What the caller did before, by operations that are seq_cst too, is seen by the next step: also if it finds
+  // that one posted already, for the step says kRunning before it looks.
+  void wake() noexcept {
+    State state = state_.load();
+    while (true) {
+      if (state == State::kPosted || state == State::kWantedAgain) return;
+      const State next = state == State::kIdle ? State::kPosted : State::kWantedAgain;
+      if (!state_.compare_exchange_weak(state, next)) continue;
+      if (next == State::kPosted) scheduler_.post(*this);
+      return;
+    }
+  }
+
+ protected:
+  ~Pump() = default;
+  virtual void step() = 0;
+
+  // Waits until no step runs or is going to.
+  void settle() {
+    while (state_.load(std::memory_order_acquire) != State::kIdle) {
+      if (!scheduler_.run_one()) std::this_thread::yield();
+    }
+    scheduler_.wait_for_turns_in_progress();
+  }
+
+ private:
+  enum class State : int { kIdle, kPosted, kRunning, kWantedAgain };
+
+  void run(Turn& turn) override {
+    state_.exchange(State::kRunning);
+    step();
+    State expected = State::kRunning;
+    if (state_.compare_exchange_strong(expected, State::kIdle)) return;
+    state_.store(State::kPosted);
+    turn.again = this;
+  }
+
+  Scheduler& scheduler_;
+  std::atomic<State> state_{State::kIdle};
+};
+
+}  // namespace keyway
