@@ -149,6 +149,12 @@ class Pipeline {
 
 namespace detail {
 
+template <class T>
+Task<Outcome> then_done(Task<T> handled) {
+  co_await std::move(handled);
+  co_return done();
+}
+
 template <class F>
 AnyHandler make_handler(F handler) {
   auto call = [handler = std::move(handler)](const Record& record, const Attempt& attempt) mutable {
@@ -164,9 +170,8 @@ AnyHandler make_handler(F handler) {
   if constexpr (std::is_same_v<Raw, Task<Outcome>>) {
     made.coroutine = call;
   } else if constexpr (Unwrapped<Raw>::kIsCoroutine) {
-    made.coroutine = [call](const Record& record, const Attempt& attempt) mutable -> Task<Outcome> {
-      co_await call(record, attempt);
-      co_return done();
+    made.coroutine = [call](const Record& record, const Attempt& attempt) mutable {
+      return then_done(call(record, attempt));
     };
   } else if constexpr (std::is_void_v<Raw>) {
     made.plain = [call](const Record& record, const Attempt& attempt) mutable {

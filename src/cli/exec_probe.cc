@@ -65,7 +65,9 @@ int main(int argc, char** argv) {
     if (how.starts_with("ms=")) {
       std::this_thread::sleep_for(std::chrono::milliseconds(std::stoi(how.substr(3))));
     } else if (how == "gate") {
-      const int gate = open((folder + "/gate." + id).c_str(), O_RDONLY | O_CLOEXEC);
+      std::string path = folder;
+      path.append("/gate.").append(id);
+      const int gate = open(path.c_str(), O_RDONLY | O_CLOEXEC);
       char byte = 0;
       if (read(gate, &byte, 1) < 0) return 98;
     } else if (how == "together") {

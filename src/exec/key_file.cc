@@ -33,8 +33,8 @@ off_t record_offset(int slot) { return kFirstRecord + slot * off_t{sizeof(SlotRe
 
 // How far into its page of memory it lies. A record never lies in two.
 std::uintptr_t in_page(std::uintptr_t place) {
-  static const auto kPage = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
-  return place % kPage;
+  static const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
+  return place % page;
 }
 
 int lock_bytes(int file, int command, short type, off_t start, off_t length) {

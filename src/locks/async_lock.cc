@@ -6,7 +6,7 @@ namespace keyway::detail {
 
 AsyncLock::AsyncLock(LockTable& table, std::string_view key, std::size_t hash, LockMode wanted,
                      const TaskContext* context)
-    : LockWaiter(context != nullptr ? &context->operation : nullptr, wanted, /*bounded=*/false),
+    : LockWaiter(context != nullptr ? &context->operation : nullptr, wanted, /*leaves=*/false),
       table_(table),
       key_(key),
       hash_(hash),

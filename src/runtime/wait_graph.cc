@@ -4,7 +4,6 @@
 
 namespace keyway {
 
-using detail::Operation;
 using detail::TaskCore;
 
 namespace {

@@ -188,7 +188,7 @@ bool Pipeline::Engine::dispatch_held(const std::shared_ptr<Partition>& partition
     dispatching_ = std::this_thread::get_id();
     Item item(*this, partition, entry, std::move(held.record));
     const Result<void> posted = executor_->post(
-        group, [this, moved = std::move(item)]() mutable { return process(moved); });
+        group, [this, moved = std::move(item)]() mutable { return process(&moved); });
     dispatching_ = std::thread::id();
     if (!posted) {
       partition->held.push_front({*std::move(turned_away_), entry});

@@ -64,10 +64,10 @@ class Pipeline::Engine final : private Pump, private Timer {
   bool failed() KEYWAY_EXCLUDES(failure_mutex_);
 
   // A record, on any thread.
-  Task<void> process(Item& item);
+  Task<void> process(Item* in_flight);
   Outcome call_plain(const Record& record, const Attempt& attempt);
-  Task<Outcome> call_coroutine(const Record& record, Attempt attempt);
-  Task<void> rest(Partition& partition, Duration duration);
+  Task<Outcome> call_coroutine(const Record* record, Attempt attempt);
+  Task<void> rest(Partition* partition, Duration duration);
   Duration backoff(int attempts) KEYWAY_EXCLUDES(random_mutex_);
   void bury(Item& item, int attempts, std::chrono::system_clock::time_point first,
             const std::string& cause);

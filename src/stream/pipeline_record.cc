@@ -30,7 +30,8 @@ std::string place_of(const Record& record) {
 
 }  // namespace
 
-Task<void> Pipeline::Engine::process(Item& item) {
+Task<void> Pipeline::Engine::process(Item* in_flight) {
+  Item& item = *in_flight;
   Partition& partition = item.partition();
   const Record& record = item.record();
   const auto first = system_clock::now();
@@ -46,7 +47,7 @@ Task<void> Pipeline::Engine::process(Item& item) {
     } else {
       std::exception_ptr thrown;
       try {
-        outcome = co_await call_coroutine(record, attempt);
+        outcome = co_await call_coroutine(&record, attempt);
       } catch (...) {
         thrown = std::current_exception();
       }
@@ -64,7 +65,7 @@ Task<void> Pipeline::Engine::process(Item& item) {
     }
     retries_.fetch_add(1, std::memory_order_relaxed);
     if (item.entry() != nullptr) item.entry()->set_retrying(true);
-    co_await rest(partition, outcome.delay.value_or(backoff(number)));
+    co_await rest(&partition, outcome.delay.value_or(backoff(number)));
     if (item.entry() != nullptr) item.entry()->set_retrying(false);
   }
 }
@@ -78,9 +79,9 @@ Outcome Pipeline::Engine::call_plain(const Record& record, const Attempt& attemp
 }
 
 // With a timeout, it is asked to stop when the time is over; and when the pipeline's own task is.
-Task<Outcome> Pipeline::Engine::call_coroutine(const Record& record, Attempt attempt) {
+Task<Outcome> Pipeline::Engine::call_coroutine(const Record* record, Attempt attempt) {
   const Duration timeout = options_.retry.attempt_timeout;
-  if (timeout == Duration::zero()) co_return co_await handler_.coroutine(record, attempt);
+  if (timeout == Duration::zero()) co_return co_await handler_.coroutine(*record, attempt);
   struct Alarm final : Timer {
     void fire() override { stop.request_stop(); }
     std::stop_source stop;
@@ -91,7 +92,7 @@ Task<Outcome> Pipeline::Engine::call_coroutine(const Record& record, Attempt att
   Outcome outcome;
   try {
     outcome =
-        co_await detail::with_stop(alarm.stop.get_token(), handler_.coroutine(record, attempt));
+        co_await detail::with_stop(alarm.stop.get_token(), handler_.coroutine(*record, attempt));
   } catch (...) {
     thrown = std::current_exception();
   }
@@ -102,11 +103,11 @@ Task<Outcome> Pipeline::Engine::call_coroutine(const Record& record, Attempt att
 }
 
 // Holds its key, and nothing else. Ends at once if the partition is dropped.
-Task<void> Pipeline::Engine::rest(Partition& partition, Duration duration) {
+Task<void> Pipeline::Engine::rest(Partition* partition, Duration duration) {
   const auto sleep = [](Duration time) -> Task<void> { co_await sleep_for(time); };
   const std::unique_ptr<detail::TaskWait> resting = co_await detail::BeginRest{};
   try {
-    co_await detail::with_stop(partition.drop.get_token(), sleep(duration));
+    co_await detail::with_stop(partition->drop.get_token(), sleep(duration));
   } catch (const CancelledError&) {
   }
   co_await detail::EndRest(resting.get());
