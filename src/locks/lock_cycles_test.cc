@@ -12,8 +12,10 @@
 
 #include "keyway/group_executor.h"
 #include "keyway/key_locks.h"
+#include "keyway/serial_dispatcher.h"
 #include "keyway/testing/sim_scheduler.h"
 #include "support/jobs.h"
+#include "support/own_process.h"
 
 namespace keyway {
 namespace {
@@ -189,6 +191,24 @@ TEST(LockCycle, OfALockAndAQueueIsFound) {
   second = executor.submit("a", "2", [] {});
   EXPECT_NE(refusal([&] { holder.join().value(); }), "");
   EXPECT_TRUE(first.join().ok());
+}
+
+// The one who calls holds a lock that the work wants: the work is refused it, whoever runs the work.
+TEST(LockCycle, ThroughADispatcherIsFound) {
+  expect_ends([] {
+    for (const Routing routing : {Routing::kPerKey, Routing::kSticky}) {
+      for (const int total : {kUnlimited, 0}) {  // by a worker, or by the caller itself
+        SerialDispatcher dispatcher(
+            {.total_capacity = total, .on_full = OnFull::kCallerRuns, .routing = routing});
+        KeyLocks locks;
+        const auto wants_it = [&] {
+          return !refusal([&] { const KeyLocks::Guard guard = locks.lock("record"); }).empty();
+        };
+        const KeyLocks::Guard held = locks.lock("record");
+        EXPECT_TRUE(dispatcher.run("a", wants_it).value());
+      }
+    }
+  });
 }
 
 TEST(LockCycle, OfCoroutinesIsRefusedToOneAndNamed) {

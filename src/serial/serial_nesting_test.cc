@@ -9,7 +9,6 @@
 
 #include <gtest/gtest.h>
 
-#include "keyway/key_locks.h"
 #include "keyway/serial_dispatcher.h"
 #include "keyway/testing/sim_scheduler.h"
 #include "serial/serial_fixture.h"
@@ -235,27 +234,6 @@ TEST(SerialDispatcher, ACycleThroughTwoDispatchersIsFound) {
                         [&] { return one.run("a", [] {}).error().code == ErrorCode::kWaitCycle; });
     });
     EXPECT_TRUE(*refused);
-  });
-}
-
-// The one who calls holds a lock that the work wants: the work is refused it, whoever runs the work.
-TEST_P(SerialNesting, ACycleThroughALockIsFound) {
-  expect_ends([this] {
-    for (const int total : {kUnlimited, 0}) {  // by a worker, or by the caller itself
-      SerialDispatcher dispatcher(
-          options({.total_capacity = total, .on_full = OnFull::kCallerRuns}));
-      KeyLocks locks;
-      const auto wants_it = [&] {
-        try {
-          const KeyLocks::Guard guard = locks.lock("record");
-        } catch (const Exception& error) {
-          return error.code();
-        }
-        return ErrorCode::kIo;
-      };
-      const KeyLocks::Guard held = locks.lock("record");
-      EXPECT_EQ(*dispatcher.run("a", wants_it), ErrorCode::kWaitCycle);
-    }
   });
 }
 
