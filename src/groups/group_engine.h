@@ -213,6 +213,8 @@ class GroupEngine final : public LaneOwner, public detail::TaskOwner, public Idl
   void end_unrun(detail::TaskCore& task, TaskStatus status, std::exception_ptr error) noexcept;
   void reject_chain(Waiter* first);
 
+  // For one more wait of this task.
+  TaskWaits& waits_of(detail::TaskCore& waiter) KEYWAY_REQUIRES(waits_mutex_);
   void come_back(detail::TaskCore& returning);
   void less_room();
 

@@ -289,16 +289,20 @@ void TaskWaits::go_on() {
   for (detail::Wakeup* wakeup : woken) wakeup->wake();
 }
 
+TaskWaits& GroupEngine::waits_of(TaskCore& waiter) {
+  ++waits_begun_;
+  std::unique_ptr<TaskWaits>& slot = waits_[&waiter];
+  if (slot == nullptr) slot = std::make_unique<TaskWaits>(*this, waiter);
+  return *slot;
+}
+
 Result<std::unique_ptr<detail::TaskWait>> GroupEngine::begin_wait(TaskCore& waiter,
                                                                   TaskCore& target, bool bounded) {
   TaskWaits* waits = nullptr;
   TaskWaits::GivenBack given;
   {
     MutexLock lock(waits_mutex_);
-    ++waits_begun_;
-    std::unique_ptr<TaskWaits>& slot = waits_[&waiter];
-    if (slot == nullptr) slot = std::make_unique<TaskWaits>(*this, waiter);
-    waits = slot.get();
+    waits = &waits_of(waiter);
     // A target that gave its permit back stands in the queue too, or will.
     const auto away = waits_.find(&target);
     const bool gave_back = away != waits_.end() && away->second->lane_given_back();
@@ -341,10 +345,7 @@ std::unique_ptr<detail::TaskWait> GroupEngine::begin_rest(TaskCore& task) {
   TaskWaits::GivenBack given;
   {
     MutexLock lock(waits_mutex_);
-    ++waits_begun_;
-    std::unique_ptr<TaskWaits>& slot = waits_[&task];
-    if (slot == nullptr) slot = std::make_unique<TaskWaits>(*this, task);
-    waits = slot.get();
+    waits = &waits_of(task);
     given = waits->begin_rest();
   }
   if (given.gate_lane != nullptr) leave_gate(*given.gate_lane);
