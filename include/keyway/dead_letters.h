@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <optional>
 #include <string_view>
 
 #include "keyway/error.h"
@@ -11,9 +12,12 @@ namespace keyway {
 
 struct DeadLetter {
   const Record* record = nullptr;
-  std::string_view source;
-  int attempts = 0;
+  std::string_view source;  // its name
+  std::string_view id;      // Source::id_of()
+  int attempts = 0;         // 0: it was not tried
   std::string_view cause;
+  std::optional<int> exit;  // of a handler that is a program
+  std::string_view stderr_tail;
   std::chrono::system_clock::time_point first{};  // when it was first tried
   std::chrono::system_clock::time_point last{};
 };

@@ -14,17 +14,20 @@ struct Outcome {
   enum Kind { kDone, kRetry, kFailed } kind = kDone;
   std::string reason;             // of what is not done
   std::optional<Duration> delay;  // kRetry: instead of the backoff
+  // Of a handler that is a program, if it is not done: for the dead letter.
+  std::optional<int> exit;
+  std::string stderr_tail;
 };
 
 // Handled.
 inline Outcome done() { return {}; }
 // Not now; once more after a while, as long as attempts are left.
 inline Outcome retry(std::string reason = {}, std::optional<Duration> delay = {}) {
-  return {Outcome::kRetry, std::move(reason), delay};
+  return {.kind = Outcome::kRetry, .reason = std::move(reason), .delay = delay};
 }
 // Never: it becomes a dead letter at once.
 inline Outcome permanent_failure(std::string reason) {
-  return {Outcome::kFailed, std::move(reason), {}};
+  return {.kind = Outcome::kFailed, .reason = std::move(reason)};
 }
 
 // A handler that throws this gives up at once; anything else that it throws is a retry.

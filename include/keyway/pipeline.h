@@ -24,6 +24,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <stop_token>
@@ -36,6 +37,7 @@
 #include "keyway/dead_letters.h"
 #include "keyway/explanation.h"
 #include "keyway/group_policy.h"
+#include "keyway/handled_ids.h"
 #include "keyway/outcome.h"
 #include "keyway/record.h"
 #include "keyway/source.h"
@@ -65,6 +67,14 @@ struct PipelineOptions {
   Order order = Order::kKey;
   int key_concurrency = 1;
   int concurrency = 16;
+  // Sets key, group or defect of each record as it is read. False: the record is left out. An error ends the pipeline.
+  // Called by one thread at a time.
+  std::function<Result<bool>(Record&)> classify;
+  // Besides the order of keys, limits for groups: a record runs when its group has room. Without, `limits` are those of
+  // keys by name.
+  bool by_group = false;
+  int group_concurrency = 1;  // of groups that `limits` does not name
+  std::map<std::string, GroupLimits, std::less<>> limits;
   Delivery delivery = Delivery::kAtLeastOnce;
   RetryPolicy retry;
   std::shared_ptr<DeadLetters> dead_letters;  // null: the pipeline ends where one would be needed
@@ -77,7 +87,10 @@ struct PipelineOptions {
   Duration commit_interval = std::chrono::seconds(1);
   std::uint64_t commit_every = 100'000;               // records, if that comes first
   Duration shutdown_wait = std::chrono::seconds(30);  // for what runs, on revoke and at the end
+  std::optional<RateLimit> rate;                      // of all records together
   std::optional<RateLimit> key_rate;
+  // Ids (Source::unique_id_of) of records that were handled, for handlers that must not see one twice.
+  std::shared_ptr<HandledIds> handled_ids;
   std::uint64_t seed = 0;  // of the jitter; 0: a random one
 };
 
@@ -87,7 +100,9 @@ struct PipelineStats {
   std::uint64_t done_after_retry = 0;  // of these
   std::uint64_t retries = 0;
   std::uint64_t dead = 0;
-  std::uint64_t dropped = 0;  // handed back unhandled: revoked, or the end came first
+  std::uint64_t duplicates = 0;  // were in handled_ids, and are done
+  std::uint64_t left_out = 0;    // by `classify`
+  std::uint64_t dropped = 0;     // handed back unhandled: revoked, or the end came first
   std::uint64_t commits = 0;
   std::uint64_t failed_commits = 0;
   std::uint64_t in_flight = 0;

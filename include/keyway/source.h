@@ -53,6 +53,19 @@ class Source {
   // For messages: "orders.jsonl", "kafka://host/topic".
   virtual std::string name() const = 0;
 
+  // Where a record is, for messages: "orders.jsonl:1042".
+  virtual std::string place_of(const Record& record) const {
+    return name() + ":" + std::to_string(record.partition) + ":" + std::to_string(record.offset);
+  }
+  // Short, and the same after a restart; no two records of the source have the same.
+  virtual std::string id_of(const Record& record) const {
+    return std::to_string(record.partition) + ":" + std::to_string(record.offset);
+  }
+  // The same, but no record of any other source has it either: what a handler may remember to know a record again.
+  virtual std::string unique_id_of(const Record& record) const {
+    return name() + "/" + id_of(record);
+  }
+
   // Comes first. `wake`: may be called when there is something new.
   virtual Result<void> open(std::function<void()> wake) = 0;
   // Appends what there is, without waiting: at most `most` records, of partitions that are not paused, and none of

@@ -34,7 +34,8 @@ struct Watch {
   std::function<void(std::string_view)>
       notice;                           // something to say on stderr, without a newline at its end
   std::function<void()> before_output;  // a job's output is about to be written
-  std::function<void(const Attempt&)> attempt_ended;  // every line of the joblog, as it is written
+  std::function<void(const LoggedAttempt&)>
+      attempt_ended;  // every line of the joblog, as it is written
 };
 
 // An error: nothing was run. kInvalidArgument: a job or an option is wrong; kConflict: the state is

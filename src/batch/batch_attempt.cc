@@ -52,7 +52,7 @@ Task<> BatchRunner::run_attempt(LiveJob* waiting) {
   const int most_attempts = 1 + job.retries.value_or(options_.retries);
   const std::chrono::milliseconds timeout = job.timeout.value_or(options_.timeout);
   groups_.start(*live.group, live.weight, now());
-  Attempt attempt = begin_attempt(live, job);
+  LoggedAttempt attempt = begin_attempt(live, job);
   JobOutput output(options_.output, printer_);
   {
     ProcessWait wait(output);
@@ -79,9 +79,9 @@ Task<> BatchRunner::run_attempt(LiveJob* waiting) {
   settle(live, attempt);
 }
 
-Attempt BatchRunner::begin_attempt(LiveJob& live, const Job& job) {
+LoggedAttempt BatchRunner::begin_attempt(LiveJob& live, const Job& job) {
   KEYWAY_CHECK(!free_slots_.empty(), "more jobs run than there are slots");
-  Attempt attempt;
+  LoggedAttempt attempt;
   attempt.id = job.id;
   attempt.seq = live.seq;
   attempt.key = job.group;
@@ -94,7 +94,7 @@ Attempt BatchRunner::begin_attempt(LiveJob& live, const Job& job) {
   return attempt;
 }
 
-Command BatchRunner::command_for(const Job& job, const Attempt& attempt, int most_attempts,
+Command BatchRunner::command_for(const Job& job, const LoggedAttempt& attempt, int most_attempts,
                                  std::chrono::milliseconds timeout) const {
   Command command;
   command.argv = job.argv;
@@ -119,7 +119,7 @@ Command BatchRunner::command_for(const Job& job, const Attempt& attempt, int mos
   return command;
 }
 
-void BatchRunner::judge(Attempt& attempt, const ProcessExit& exit, const Try& running,
+void BatchRunner::judge(LoggedAttempt& attempt, const ProcessExit& exit, const Try& running,
                         int most_attempts) const {
   attempt.end = wall(now());
   attempt.exit = exit.status;
@@ -144,7 +144,7 @@ void BatchRunner::refuse(LiveJob& live) {
   Job job;
   const Result<void> parsed = parser_.parse({live.text.get(), live.size}, live.line, job);
   KEYWAY_CHECK(parsed.ok(), "a job that was read cannot be read again");
-  Attempt attempt;
+  LoggedAttempt attempt;
   attempt.id = job.id;
   attempt.seq = live.seq;
   attempt.key = job.group;
@@ -158,7 +158,7 @@ void BatchRunner::refuse(LiveJob& live) {
   settle(live, attempt);
 }
 
-void BatchRunner::record(const Attempt& attempt) {
+void BatchRunner::record(const LoggedAttempt& attempt) {
   if (attempt.slot != 0) {
     run_times_.add(attempt.end - attempt.start);
     wait_times_.add(attempt.start - attempt.queued);
@@ -175,7 +175,7 @@ void BatchRunner::record(const Attempt& attempt) {
   if (host_.attempt_ended) host_.attempt_ended(attempt);
 }
 
-void BatchRunner::settle(LiveJob& live, const Attempt& attempt) {
+void BatchRunner::settle(LiveJob& live, const LoggedAttempt& attempt) {
   record(attempt);
   count_end(attempt);
   if (attempt.outcome == AttemptOutcome::kRetry && stop_ == Stop::kNot) {

@@ -37,7 +37,7 @@ struct BatchRunner::LiveJob final : Timer {
 class BatchRunner::Try final : private Timer {
  public:
   // `timeout` 0: none.
-  Try(BatchRunner& runner, const Attempt& attempt, Process& process,
+  Try(BatchRunner& runner, const LoggedAttempt& attempt, Process& process,
       std::chrono::milliseconds timeout)
       : runner_(runner),
         attempt_(attempt),
@@ -65,7 +65,7 @@ class BatchRunner::Try final : private Timer {
 
   bool timed_out() const { return timed_out_; }
   bool is_cancelled() const { return is_cancelled_; }
-  const Attempt& attempt() const { return attempt_; }
+  const LoggedAttempt& attempt() const { return attempt_; }
   Process& process() const { return process_; }
 
  private:
@@ -76,7 +76,7 @@ class BatchRunner::Try final : private Timer {
   std::size_t index() const { return static_cast<std::size_t>(attempt_.slot - 1); }
 
   BatchRunner& runner_;
-  const Attempt& attempt_;
+  const LoggedAttempt& attempt_;
   Process& process_;
   ProcessEnding ending_;
   const bool has_timeout_;

@@ -104,8 +104,8 @@ Summary BatchRunner::run() {
 
 bool BatchRunner::finished() const { return live_ == 0 && (at_end_ || stop_ != Stop::kNot); }
 
-Attempt::Time BatchRunner::wall(TimePoint time) const {
-  return began_wall_ + std::chrono::duration_cast<Attempt::Time::duration>(time - began_);
+LoggedAttempt::Time BatchRunner::wall(TimePoint time) const {
+  return began_wall_ + std::chrono::duration_cast<LoggedAttempt::Time::duration>(time - began_);
 }
 
 void BatchRunner::notice(std::string_view text) const {
@@ -114,7 +114,7 @@ void BatchRunner::notice(std::string_view text) const {
 
 // ---- the end of jobs
 
-void BatchRunner::count_end(const Attempt& attempt) {
+void BatchRunner::count_end(const LoggedAttempt& attempt) {
   switch (attempt.outcome) {
     case AttemptOutcome::kOk:
       ++ok_;
@@ -210,10 +210,10 @@ Progress BatchRunner::progress() const {
 
 std::string BatchRunner::describe_running() const {
   std::string text = std::to_string(running_count_) + " running";
-  const Attempt::Time at = wall(now());
+  const LoggedAttempt::Time at = wall(now());
   for (const Try* running : running_) {
     if (running == nullptr) continue;
-    const Attempt& attempt = running->attempt();
+    const LoggedAttempt& attempt = running->attempt();
     char since[32];
     std::snprintf(since, sizeof since, "%.1f",
                   std::chrono::duration<double>(at - attempt.start).count());

@@ -70,7 +70,7 @@ struct Host {
   std::uint64_t seed = 0;  // of the jitter
   std::function<void(std::string_view text)> notice;
   std::function<void()> before_output;
-  std::function<void(const Attempt& attempt)> attempt_ended;
+  std::function<void(const LoggedAttempt& attempt)> attempt_ended;
 };
 
 class BatchRunner {
@@ -109,25 +109,25 @@ class BatchRunner {
   // Running (batch_attempt.cc)
   void submit(LiveJob& live, Place place);
   Task<> run_attempt(LiveJob* waiting);
-  Attempt begin_attempt(LiveJob& live, const Job& job);
-  Command command_for(const Job& job, const Attempt& attempt, int most_attempts,
+  LoggedAttempt begin_attempt(LiveJob& live, const Job& job);
+  Command command_for(const Job& job, const LoggedAttempt& attempt, int most_attempts,
                       std::chrono::milliseconds timeout) const;
-  void judge(Attempt& attempt, const ProcessExit& exit, const Try& running,
+  void judge(LoggedAttempt& attempt, const ProcessExit& exit, const Try& running,
              int most_attempts) const;
-  void settle(LiveJob& live, const Attempt& attempt);
+  void settle(LiveJob& live, const LoggedAttempt& attempt);
   void refuse(LiveJob& live);
-  void record(const Attempt& attempt);
+  void record(const LoggedAttempt& attempt);
   void try_again(LiveJob& live);
   void rested(LiveJob& live);
 
   // The run as a whole (batch_runner.cc)
   void give_up(LiveJob& live, bool rested);
   void forget(LiveJob& live);
-  void count_end(const Attempt& attempt);
+  void count_end(const LoggedAttempt& attempt);
   void stop(Ending reason, Stop step, bool within_grace);
   bool finished() const;
   void notice(std::string_view text) const;
-  Attempt::Time wall(TimePoint time) const;
+  LoggedAttempt::Time wall(TimePoint time) const;
   TimePoint now() const { return scheduler_.now(); }
   Summary summary();
 
@@ -139,7 +139,7 @@ class BatchRunner {
   Processes& processes_;
   const Host host_;
   const TimePoint began_;
-  const Attempt::Time began_wall_;
+  const LoggedAttempt::Time began_wall_;
 
   JobReader reader_;
   JobParser parser_;  // of jobs that start

@@ -38,8 +38,8 @@ TEST_F(RunnerTest, NeverMoreRunThanJobsAndLimitsAllow) {
   for (int i = 0; i < 20; ++i) words.push_back("pair/p" + std::to_string(i));
   run(jobs(words));
   EXPECT_EQ(most_running_, 3);
-  std::map<std::string, std::vector<std::pair<Attempt::Time, int>>> changes;
-  for (const Attempt& attempt : attempts_) {
+  std::map<std::string, std::vector<std::pair<LoggedAttempt::Time, int>>> changes;
+  for (const LoggedAttempt& attempt : attempts_) {
     changes[attempt.group].push_back({attempt.start, +1});
     changes[attempt.group].push_back({attempt.end, -1});
   }

@@ -87,11 +87,11 @@ class Chaos {
 
     testing::SimScheduler sim(random_());
     FakeProcesses processes(sim, [&](const Command&) { return process(disturbed); });
-    std::vector<Attempt> attempts;
+    std::vector<LoggedAttempt> attempts;
     Host host;
     host.out = host.err = sink.get();
     host.seed = random_();
-    host.attempt_ended = [&](const Attempt& attempt) { attempts.push_back(attempt); };
+    host.attempt_ended = [&](const LoggedAttempt& attempt) { attempts.push_back(attempt); };
     BatchRunner runner(options_, {.descriptor = file.get(), .total = facts->jobs}, &*state, sim,
                        processes, host);
     std::vector<std::unique_ptr<SendSignal>> signals;
@@ -104,16 +104,16 @@ class Chaos {
     check(attempts, summary, processes);
   }
 
-  void check(const std::vector<Attempt>& attempts, const Summary& summary,
+  void check(const std::vector<LoggedAttempt>& attempts, const Summary& summary,
              const FakeProcesses& processes) {
     EXPECT_EQ(processes.running(), 0);
     EXPECT_LE(processes.most_running(), options_.jobs);
     EXPECT_EQ(summary.ok + summary.failed + summary.not_run + summary.resumed_past,
               static_cast<std::uint64_t>(job_count_));
     std::set<std::uint64_t> ended;
-    std::map<std::string, std::vector<std::pair<Attempt::Time, int>>> changes;
-    std::map<int, std::vector<std::pair<Attempt::Time, int>>> slots;
-    for (const Attempt& attempt : attempts) {
+    std::map<std::string, std::vector<std::pair<LoggedAttempt::Time, int>>> changes;
+    std::map<int, std::vector<std::pair<LoggedAttempt::Time, int>>> slots;
+    for (const LoggedAttempt& attempt : attempts) {
       EXPECT_EQ(done_.count(attempt.seq), 0u) << "what is done is not run again";
       EXPECT_EQ(ended.count(attempt.seq), 0u) << "nothing comes after the final try";
       if (attempt.final) ended.insert(attempt.seq);
@@ -130,13 +130,13 @@ class Chaos {
       EXPECT_LE(most_at_once(list), limit_of(options_.limits, group)) << group;
     }
     for (auto& [slot, list] : slots) EXPECT_LE(most_at_once(list), 1) << "slot " << slot;
-    for (const Attempt& attempt : attempts) {
+    for (const LoggedAttempt& attempt : attempts) {
       if (attempt.outcome == AttemptOutcome::kOk) done_.insert(attempt.seq);
     }
   }
 
   // An end comes before a start of the same moment.
-  static int most_at_once(std::vector<std::pair<Attempt::Time, int>>& changes) {
+  static int most_at_once(std::vector<std::pair<LoggedAttempt::Time, int>>& changes) {
     std::sort(changes.begin(), changes.end());
     int running = 0;
     int most = 0;

@@ -25,7 +25,7 @@ void append_digits(std::string& text, long value, int digits) {
   text.append(buffer + at, static_cast<std::size_t>(20 - at));
 }
 
-std::int64_t milliseconds_between(Attempt::Time from, Attempt::Time to) {
+std::int64_t milliseconds_between(LoggedAttempt::Time from, LoggedAttempt::Time to) {
   return std::max<std::int64_t>(0,
                                 std::chrono::round<std::chrono::milliseconds>(to - from).count());
 }
@@ -64,7 +64,7 @@ const char* to_string(AttemptOutcome outcome) {
   return "unknown";
 }
 
-void append_time(std::string& text, Attempt::Time time) {
+void append_time(std::string& text, LoggedAttempt::Time time) {
   using std::chrono::floor;
   const auto seconds = floor<std::chrono::seconds>(time);
   const std::time_t whole = std::chrono::system_clock::to_time_t(seconds);
@@ -86,7 +86,7 @@ void append_time(std::string& text, Attempt::Time time) {
   text += 'Z';
 }
 
-void append_log_line(std::string& text, const Attempt& attempt) {
+void append_log_line(std::string& text, const LoggedAttempt& attempt) {
   const auto name = [&](std::string_view field) {
     text += ",\"";
     text += field;
@@ -96,7 +96,7 @@ void append_log_line(std::string& text, const Attempt& attempt) {
     name(field);
     text += std::to_string(value);
   };
-  const auto time = [&](std::string_view field, Attempt::Time value) {
+  const auto time = [&](std::string_view field, LoggedAttempt::Time value) {
     name(field);
     text += '"';
     append_time(text, value);
@@ -142,7 +142,7 @@ Result<JobLog> JobLog::open(const std::string& path) {
   return JobLog(path, std::move(file));
 }
 
-Result<void> JobLog::append(const Attempt& attempt) {
+Result<void> JobLog::append(const LoggedAttempt& attempt) {
   line_.clear();
   append_log_line(line_, attempt);
   ssize_t written = 0;

@@ -30,17 +30,17 @@ namespace keyway::batch {
 const char* to_string(AttemptOutcome outcome);
 
 // As a line of the log, with its newline.
-void append_log_line(std::string& text, const Attempt& attempt);
+void append_log_line(std::string& text, const LoggedAttempt& attempt);
 
 // "2026-11-15T11:07:43.120Z"
-void append_time(std::string& text, Attempt::Time time);
+void append_time(std::string& text, LoggedAttempt::Time time);
 
 class JobLog {
  public:
   // Opens it for appending, and makes it if there is none.
   static Result<JobLog> open(const std::string& path);
 
-  Result<void> append(const Attempt& attempt);
+  Result<void> append(const LoggedAttempt& attempt);
 
   // Calls `ended` for each final line of a log: the job's number and whether it was ok. A log that
   // is not there is an empty one. Only the last line may be torn; any other that cannot be read is

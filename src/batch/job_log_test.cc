@@ -13,13 +13,13 @@ namespace {
 
 using std::chrono::milliseconds;
 
-Attempt attempt_of(std::uint64_t seq, AttemptOutcome outcome, bool final) {
-  Attempt attempt;
+LoggedAttempt attempt_of(std::uint64_t seq, AttemptOutcome outcome, bool final) {
+  LoggedAttempt attempt;
   attempt.id = "job \"" + std::to_string(seq) + "\"";
   attempt.seq = seq;
   attempt.key = attempt.group = "db";
   attempt.slot = 2;
-  attempt.queued = Attempt::Time(milliseconds(1'794'740'863'120));
+  attempt.queued = LoggedAttempt::Time(milliseconds(1'794'740'863'120));
   attempt.start = attempt.queued + milliseconds(3);
   attempt.end = attempt.start + milliseconds(1204);
   attempt.outcome = outcome;
@@ -46,7 +46,7 @@ TEST(JobLog, ALineHasTheFieldsOfTheContractInOrder) {
 }
 
 TEST(JobLog, ASignalHasNoExitStatus) {
-  Attempt attempt = attempt_of(7, AttemptOutcome::kTimedOut, true);
+  LoggedAttempt attempt = attempt_of(7, AttemptOutcome::kTimedOut, true);
   attempt.signal = 15;
   std::string line;
   append_log_line(line, attempt);

@@ -21,7 +21,7 @@ class RunStateTest : public ::testing::Test {
     ASSERT_TRUE(state.ok()) << state.error().message;
     ASSERT_TRUE(state->match("jobs", jobs).ok());
     for (std::uint64_t seq = 1; seq <= jobs.size(); ++seq) {
-      Attempt attempt;
+      LoggedAttempt attempt;
       attempt.seq = seq;
       attempt.outcome =
           std::count(ok.begin(), ok.end(), seq) > 0 ? AttemptOutcome::kOk : AttemptOutcome::kFailed;
@@ -97,7 +97,7 @@ TEST_F(RunStateTest, JobsThatComeOneByOneAreHeldAgainstTheSame) {
     ASSERT_TRUE(state.ok());
     for (std::uint64_t seq = 1; seq <= 3; ++seq) {
       ASSERT_TRUE(state->match_next("-", seq, 10 + seq).ok());
-      Attempt attempt;
+      LoggedAttempt attempt;
       attempt.seq = seq;
       ASSERT_TRUE(state->log().append(attempt).ok());
     }

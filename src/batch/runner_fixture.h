@@ -95,7 +95,7 @@ class RunnerTest : public ::testing::Test {
     host.err = err.get();
     host.seed = 1;
     host.notice = [this](std::string_view notice) { notices_ += std::string(notice) + "\n"; };
-    host.attempt_ended = [this](const Attempt& attempt) { attempts_.push_back(attempt); };
+    host.attempt_ended = [this](const LoggedAttempt& attempt) { attempts_.push_back(attempt); };
     BatchRunner runner(options_, input, state, sim, processes, host);
     std::vector<std::unique_ptr<Event>> timers;
     for (const auto& [time, then] : std::exchange(events_, {})) {
@@ -116,15 +116,15 @@ class RunnerTest : public ::testing::Test {
   // "id outcome", as they ended.
   std::vector<std::string> ends() const {
     std::vector<std::string> ends;
-    for (const Attempt& attempt : attempts_) {
+    for (const LoggedAttempt& attempt : attempts_) {
       ends.push_back(attempt.id + " " + outcome_name(attempt.outcome) +
                      (attempt.final ? "" : "..."));
     }
     return ends;
   }
   static std::string outcome_name(AttemptOutcome outcome) { return to_string(outcome); }
-  const Attempt& attempt(const std::string& id, int number = 1) const {
-    for (const Attempt& attempt : attempts_) {
+  const LoggedAttempt& attempt(const std::string& id, int number = 1) const {
+    for (const LoggedAttempt& attempt : attempts_) {
       if (attempt.id == id && attempt.attempt == number) return attempt;
     }
     ADD_FAILURE() << "no try " << number << " of " << id;
@@ -133,7 +133,7 @@ class RunnerTest : public ::testing::Test {
 
   TemporaryFolder folder_;
   std::vector<Command> commands_;
-  std::vector<Attempt> attempts_;
+  std::vector<LoggedAttempt> attempts_;
   std::string notices_;
   int most_running_ = 0;
   int started_ = 0;

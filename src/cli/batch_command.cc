@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::size_t kMostFailedKept = 10;
 
-FailedJob failed_job(const Attempt& attempt) {
+FailedJob failed_job(const LoggedAttempt& attempt) {
   return {.id = attempt.id,
           .exit = attempt.exit,
           .signal = attempt.signal,
@@ -76,11 +76,11 @@ class Session {
       if (!flags_.quiet) say(text);
     };
     watch.before_output = [this] { view_.clear(); };
-    watch.attempt_ended = [this](const Attempt& attempt) { attempt_ended(attempt); };
+    watch.attempt_ended = [this](const LoggedAttempt& attempt) { attempt_ended(attempt); };
     return watch;
   }
 
-  void attempt_ended(const Attempt& attempt) {
+  void attempt_ended(const LoggedAttempt& attempt) {
     if (recorder_) recorder_->add(attempt);
     const bool failed =
         attempt.outcome == AttemptOutcome::kFailed || attempt.outcome == AttemptOutcome::kTimedOut;

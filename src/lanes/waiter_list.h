@@ -13,7 +13,7 @@ class WaiterList {
   WaiterList& operator=(const WaiterList&) = delete;
 
   bool empty() const { return ends_.next == &ends_; }
-  Waiter* front() const { return ends_.next; }  // REQUIRES: not empty
+  Waiter* front() const { return ends_.next; }         // REQUIRES: not empty
   const Waiter* end_marker() const { return &ends_; }  // what the last one's `next` is
   bool has_more_than_one() const { return ends_.next != ends_.previous; }
 

@@ -36,8 +36,8 @@ struct ChildSpec {
   int input = -1;                            // -1 for each: inherited
   int output = -1;
   int error = -1;
-  int inherited = -1;          // stays open, under the same number; -1: none
-  bool in_foreground = false;  // in the caller's process group: its terminal is the child's too
+  int inherited = -1;           // stays open, under the same number; -1: none
+  bool in_foreground = false;   // in the caller's process group: its terminal is the child's too
   int* group_record = nullptr;  // the child's id is stored here before its program runs
 };
 

@@ -15,7 +15,7 @@ enum class AttemptOutcome {
   kCancelled,  // never began, or was ended, because the run was halted or stopped
 };
 
-struct Attempt {
+struct LoggedAttempt {
   using Time = std::chrono::system_clock::time_point;
 
   std::string id;

@@ -7,7 +7,7 @@
 namespace keyway {
 namespace {
 
-bool failed(const Attempt& attempt) {
+bool failed(const LoggedAttempt& attempt) {
   return attempt.outcome == AttemptOutcome::kFailed || attempt.outcome == AttemptOutcome::kTimedOut;
 }
 
@@ -40,7 +40,7 @@ std::vector<KeptAttempts::Kept> KeptAttempts::Longest::top(std::size_t n) const 
   return result;
 }
 
-void KeptAttempts::add(const Attempt& attempt) {
+void KeptAttempts::add(const LoggedAttempt& attempt) {
   const Length run = attempt.end - attempt.start;
   const Length wait = attempt.start - attempt.queued;
   const bool among_first = first_.size() < bounds_.first;
@@ -49,9 +49,9 @@ void KeptAttempts::add(const Attempt& attempt) {
   const bool has_failed = failed(attempt);
   if (!among_first && !ran_long && !waited_long && !has_failed) return;
 
-  Attempt copy = attempt;
+  LoggedAttempt copy = attempt;
   std::string error_output = std::exchange(copy.error_output, {});
-  const Kept kept = std::make_shared<const Attempt>(std::move(copy));
+  const Kept kept = std::make_shared<const LoggedAttempt>(std::move(copy));
   if (among_first) first_.push_back(kept);
   if (ran_long) runs_.add(run, kept);
   if (waited_long) waits_.add(wait, kept);
@@ -66,7 +66,7 @@ void KeptAttempts::add(const Attempt& attempt) {
 
 std::vector<KeptAttempts::Kept> KeptAttempts::all() const {
   std::vector<Kept> result;
-  std::unordered_set<const Attempt*> taken;
+  std::unordered_set<const LoggedAttempt*> taken;
   const auto take = [&](const Kept& kept) {
     if (taken.insert(kept.get()).second) result.push_back(kept);
   };

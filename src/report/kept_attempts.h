@@ -26,7 +26,7 @@ class KeptAttempts {
     std::size_t first_failures = 400;
     std::size_t last_failures = 100;
   };
-  using Kept = std::shared_ptr<const Attempt>;
+  using Kept = std::shared_ptr<const LoggedAttempt>;
   struct Failure {
     Kept attempt;  // without its output, which others do not need
     std::string error_output;
@@ -34,7 +34,7 @@ class KeptAttempts {
 
   explicit KeptAttempts(Bounds bounds) : bounds_(bounds) {}
 
-  void add(const Attempt& attempt);
+  void add(const LoggedAttempt& attempt);
 
   // Each once, in the order in which they began.
   std::vector<Kept> all() const;

@@ -9,11 +9,11 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr Attempt::Time kStart{400'000h};
+constexpr LoggedAttempt::Time kStart{400'000h};
 
-Attempt attempt(int seq, std::chrono::milliseconds wait, std::chrono::milliseconds run,
-                AttemptOutcome outcome = AttemptOutcome::kOk) {
-  Attempt result;
+LoggedAttempt attempt(int seq, std::chrono::milliseconds wait, std::chrono::milliseconds run,
+                      AttemptOutcome outcome = AttemptOutcome::kOk) {
+  LoggedAttempt result;
   result.id = "job-" + std::to_string(seq);
   result.seq = static_cast<std::uint64_t>(seq);
   result.queued = kStart + seq * 1ms;
@@ -50,7 +50,7 @@ TEST(KeptAttempts, OfManyAreTheFirstTheLongestAndTheFailed) {
     if (i == 9000) wait = 2s;
     if (i == 4000 || i == 4001 || i == 4002) outcome = AttemptOutcome::kFailed;
     if (i == 4003) outcome = AttemptOutcome::kTimedOut;
-    Attempt one = attempt(i, wait, run, outcome);
+    LoggedAttempt one = attempt(i, wait, run, outcome);
     one.error_output = "error " + std::to_string(i);
     kept.add(one);
   }

@@ -63,7 +63,7 @@ PageData::PageData(const RunRecorder& recorder, const RunFacts& facts)
   for (const HotKeys::Entry& entry : hot_) names_.emplace(entry.key, names_.size());
   drawn_.resize(hot_.size());
   for (std::size_t i = 0; i < kept_.size(); ++i) {
-    const Attempt& attempt = *kept_[i];
+    const LoggedAttempt& attempt = *kept_[i];
     places_.emplace(&attempt, i);
     const auto [name, is_new] = names_.emplace(attempt.group, names_.size());
     if (is_new) other_names_.push_back(attempt.group);
@@ -116,7 +116,7 @@ std::uint64_t PageData::groups() const {
   return std::max<std::uint64_t>(facts_.groups, hot_.size());
 }
 
-std::int64_t PageData::microseconds(Attempt::Time time) const {
+std::int64_t PageData::microseconds(LoggedAttempt::Time time) const {
   return in_microseconds(time - begin_);
 }
 
@@ -244,21 +244,22 @@ void PageData::write_attempts(ScriptJson& json) const {
   json.key("id").open('[');
   for (const KeptAttempts::Kept& attempt : kept_) json.text(attempt->id);
   json.close(']');
-  write_column(json, "group", kept_, [this](const Attempt& attempt) {
+  write_column(json, "group", kept_, [this](const LoggedAttempt& attempt) {
     return static_cast<std::uint64_t>(names_.at(attempt.group));
   });
   write_column(json, "queued", kept_,
-               [this](const Attempt& attempt) { return microseconds(attempt.queued); });
-  write_column(json, "wait", kept_, [this](const Attempt& attempt) {
+               [this](const LoggedAttempt& attempt) { return microseconds(attempt.queued); });
+  write_column(json, "wait", kept_, [this](const LoggedAttempt& attempt) {
     return microseconds(attempt.start) - microseconds(attempt.queued);
   });
-  write_column(json, "run", kept_, [this](const Attempt& attempt) {
+  write_column(json, "run", kept_, [this](const LoggedAttempt& attempt) {
     return microseconds(attempt.end) - microseconds(attempt.start);
   });
-  write_column(json, "seq", kept_, [](const Attempt& attempt) { return attempt.seq; });
-  write_column(json, "attempt", kept_, [](const Attempt& attempt) { return attempt.attempt; });
+  write_column(json, "seq", kept_, [](const LoggedAttempt& attempt) { return attempt.seq; });
+  write_column(json, "attempt", kept_,
+               [](const LoggedAttempt& attempt) { return attempt.attempt; });
   // A signal as a negative number.
-  write_column(json, "exit", kept_, [](const Attempt& attempt) {
+  write_column(json, "exit", kept_, [](const LoggedAttempt& attempt) {
     return attempt.signal != 0 ? -attempt.signal : attempt.exit;
   });
   std::string outcomes;

@@ -31,7 +31,7 @@ class PageData {
 
   Axis find_axis() const;
   std::uint64_t groups() const;
-  std::int64_t microseconds(Attempt::Time time) const;
+  std::int64_t microseconds(LoggedAttempt::Time time) const;
   std::string bins(const Histogram& histogram) const;
 
   void write_run(ScriptJson& json) const;
@@ -43,13 +43,13 @@ class PageData {
 
   const RunRecorder& recorder_;
   const RunFacts& facts_;
-  Attempt::Time begin_{};
+  LoggedAttempt::Time begin_{};
   std::vector<HotKeys::Entry> hot_;
   std::vector<KeptAttempts::Kept> kept_;
-  std::unordered_map<const Attempt*, std::size_t> places_;  // in kept_
-  std::unordered_map<std::string, std::size_t> names_;      // of groups; first those of hot_
-  std::vector<std::string> other_names_;                    // those that are not in hot_
-  std::vector<std::uint64_t> drawn_;                        // attempts of each of hot_ in kept_
+  std::unordered_map<const LoggedAttempt*, std::size_t> places_;  // in kept_
+  std::unordered_map<std::string, std::size_t> names_;            // of groups; first those of hot_
+  std::vector<std::string> other_names_;                          // those that are not in hot_
+  std::vector<std::uint64_t> drawn_;  // attempts of each of hot_ in kept_
   Axis axis_;
 };
 

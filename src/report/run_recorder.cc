@@ -13,9 +13,9 @@ namespace keyway {
 namespace {
 
 // Queued, then started, then ended; one that never began has no time of its own.
-Attempt put_in_order(const Attempt& attempt) {
-  constexpr Attempt::Time kUnset{};
-  Attempt result = attempt;
+LoggedAttempt put_in_order(const LoggedAttempt& attempt) {
+  constexpr LoggedAttempt::Time kUnset{};
+  LoggedAttempt result = attempt;
   if (result.end == kUnset) result.end = std::max(result.start, result.queued);
   if (result.start == kUnset) result.start = result.end;
   if (result.queued == kUnset) result.queued = result.start;
@@ -51,7 +51,7 @@ std::string_view clipped_output(std::string_view output, std::size_t most) {
 
 }  // namespace
 
-void AttemptCounts::add(const Attempt& attempt) {
+void AttemptCounts::add(const LoggedAttempt& attempt) {
   ++attempts;
   switch (attempt.outcome) {
     case AttemptOutcome::kOk:
@@ -101,8 +101,8 @@ RunRecorder::RunRecorder(ReportTexts texts, Bounds bounds)
       hot_groups_(bounds.groups),
       kept_(bounds.kept) {}
 
-void RunRecorder::add(const Attempt& given) {
-  Attempt attempt = put_in_order(given);
+void RunRecorder::add(const LoggedAttempt& given) {
+  LoggedAttempt attempt = put_in_order(given);
   attempt.id = clipped_name(attempt.id, bounds_.text_bytes);
   attempt.group = clipped_name(attempt.group, bounds_.text_bytes);
   attempt.error_output = clipped_output(attempt.error_output, bounds_.error_output_bytes);
@@ -114,7 +114,8 @@ void RunRecorder::add(const Attempt& given) {
   over_time_.add_span(kWaiting, attempt.queued, attempt.start);
   over_time_.add_span(kRunning, attempt.start, attempt.end);
   // Just before its end: the last one of a run is still inside it.
-  const Attempt::Time ended = std::max(attempt.start, attempt.end - std::chrono::nanoseconds(1));
+  const LoggedAttempt::Time ended =
+      std::max(attempt.start, attempt.end - std::chrono::nanoseconds(1));
   switch (attempt.outcome) {
     case AttemptOutcome::kOk:
       over_time_.add_event(kOk, ended);
@@ -133,7 +134,7 @@ void RunRecorder::add(const Attempt& given) {
   kept_.add(attempt);
 }
 
-void RunRecorder::add_to_group(const Attempt& attempt) {
+void RunRecorder::add_to_group(const LoggedAttempt& attempt) {
   using std::chrono::milliseconds;
   const auto run = std::chrono::duration_cast<milliseconds>(attempt.end - attempt.start).count();
   const auto weight = 1 + static_cast<std::uint64_t>(run);

@@ -75,7 +75,7 @@ struct AttemptCounts {
   Histogram waiting;
   Histogram running;
 
-  void add(const Attempt& attempt);
+  void add(const LoggedAttempt& attempt);
   void merge(const AttemptCounts& other);
 };
 
@@ -94,7 +94,7 @@ class RunRecorder {
   explicit RunRecorder(ReportTexts texts);
   RunRecorder(ReportTexts texts, Bounds bounds);
 
-  void add(const Attempt& attempt);
+  void add(const LoggedAttempt& attempt);
 
   const AttemptCounts& counts() const { return all_; }
   // From the first attempt that was queued to the last that ended.
@@ -117,7 +117,7 @@ class RunRecorder {
   enum Spans : std::size_t { kRunning, kWaiting, kSpans };
   enum Events : std::size_t { kOk, kRetried, kFailed, kEvents };
 
-  void add_to_group(const Attempt& attempt);
+  void add_to_group(const LoggedAttempt& attempt);
 
   ReportTexts texts_;
   Bounds bounds_;
@@ -128,8 +128,8 @@ class RunRecorder {
   AttemptCounts other_groups_;
   std::uint64_t groups_replaced_ = 0;
   KeptAttempts kept_;
-  Attempt::Time first_queued_ = Attempt::Time::max();
-  Attempt::Time last_end_ = Attempt::Time::min();
+  LoggedAttempt::Time first_queued_ = LoggedAttempt::Time::max();
+  LoggedAttempt::Time last_end_ = LoggedAttempt::Time::min();
 };
 
 }  // namespace keyway

@@ -15,7 +15,7 @@ namespace {
 using namespace std::chrono_literals;
 using std::chrono::milliseconds;
 
-constexpr Attempt::Time kStart{400'000h};
+constexpr LoggedAttempt::Time kStart{400'000h};
 
 struct Given {
   std::string id = "job";
@@ -27,9 +27,9 @@ struct Given {
   std::string error_output = {};
 };
 
-Attempt attempt(const Given& given) {
+LoggedAttempt attempt(const Given& given) {
   static std::uint64_t seq = 0;
-  Attempt result;
+  LoggedAttempt result;
   result.id = given.id;
   result.seq = ++seq;
   result.group = given.group;
@@ -59,7 +59,7 @@ TEST(RunRecorder, CountsWhatHappened) {
   RunRecorder recorder({.title = "jobs.jsonl"});
   recorder.add(attempt({.id = "a", .start = 0ms, .end = 100ms}));
   recorder.add(attempt({.id = "b", .start = 50ms, .end = 90ms, .outcome = AttemptOutcome::kRetry}));
-  Attempt again = attempt({.id = "b", .queued = 190ms, .start = 200ms, .end = 260ms});
+  LoggedAttempt again = attempt({.id = "b", .queued = 190ms, .start = 200ms, .end = 260ms});
   again.attempt = 2;
   recorder.add(again);
   recorder.add(attempt({.id = "c",
@@ -277,13 +277,13 @@ TEST(RunRecorder, KeepsTheLastLinesOfWhatAFailureWrote) {
 
 TEST(RunRecorder, TimesThatContradictEachOtherArePutInOrder) {
   RunRecorder recorder({});
-  Attempt backwards = attempt({.queued = 50ms, .start = 30ms, .end = 10ms});
+  LoggedAttempt backwards = attempt({.queued = 50ms, .start = 30ms, .end = 10ms});
   recorder.add(backwards);
-  Attempt never_began = attempt({.outcome = AttemptOutcome::kCancelled});
+  LoggedAttempt never_began = attempt({.outcome = AttemptOutcome::kCancelled});
   never_began.start = {};
   never_began.end = {};
   recorder.add(never_began);
-  Attempt unset;
+  LoggedAttempt unset;
   recorder.add(unset);
   const Json data = Json::parse(recorder.json());
   EXPECT_EQ(data["run"]["cancelled"].number(), 1);
@@ -322,7 +322,7 @@ TEST(RunRecorder, WhateverTheRunThePageAndTheMemoryHaveABound) {
 
 TEST(RunRecorder, AMillionUsualAttemptsMakeAPageBelowThreeMegabytes) {
   RunRecorder recorder({});
-  Attempt one = attempt({});
+  LoggedAttempt one = attempt({});
   for (int i = 0; i < (kSanitized ? 100'000 : 1'000'000); ++i) {
     one.id = "invoice-" + std::to_string(i);
     one.group = "tenant-" + std::to_string(i % 300);
