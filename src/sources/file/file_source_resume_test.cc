@@ -168,6 +168,26 @@ TEST_F(ResumeTest, ACommitToAFullDiskCanBeTriedAgain) {
   });
 }
 
+// All that was read is done, and what follows was done before: so a ledger says that the watermark is above what was read.
+TEST_F(ResumeTest, AWatermarkAboveWhatWasReadIsStoredSoThatLinesKeepTheirNumbers) {
+  std::filesystem::remove(options_.checkpoint);
+  {
+    SourceDriver driver(options_);
+    driver.poll_all();
+    ASSERT_TRUE(driver.commit(0, {{4, 14}}).ok());
+  }
+  {
+    SourceDriver driver(options_);
+    driver.poll(1);
+    ASSERT_EQ(driver.values(), (Values{"one"}));
+    ASSERT_TRUE(driver.commit(14).ok());
+  }
+  SourceDriver driver(options_);
+  driver.poll_all();
+  EXPECT_EQ(driver.values(), (Values{"four", "five"}));
+  EXPECT_EQ(driver.records.at(0).number, 4U);
+}
+
 TEST_F(ResumeTest, ALastLineWithoutNewlineThatGetsOneIsNotReadAgain) {
   folder_.write("orders", "one\ntwo");
   std::filesystem::remove(options_.checkpoint);
