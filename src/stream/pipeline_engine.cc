@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "stream/pipeline_item.h"
+#include "stream/pipeline_batch.h"
 
 namespace keyway {
 
@@ -18,9 +18,9 @@ constexpr int kMostCommitFailures = 5;
 constexpr std::uint64_t low(std::uint64_t high) { return high - high / 4; }
 
 // Keys: who is next.
-GroupPolicy key_policy(const PipelineOptions& options) {
+GroupPolicy key_policy(const PipelineOptions& options, bool has_two_levels) {
   GroupPolicy policy;
-  if (!options.by_group) {
+  if (!has_two_levels) {
     policy.global_max_in_flight = options.concurrency;
     policy.groups = options.limits;
     for (auto& [key, limits] : policy.groups) limits.queue_threshold = {};
@@ -29,7 +29,7 @@ GroupPolicy key_policy(const PipelineOptions& options) {
                           .queue_threshold = options.max_in_flight_per_key,
                           .rate = options.key_rate};
   policy.groups[std::string(kUnorderedGroup)] = {
-      .max_concurrency = options.by_group ? kUnlimited : options.concurrency,
+      .max_concurrency = has_two_levels ? kUnlimited : options.concurrency,
       .queue_threshold = kUnlimited};
   return policy;
 }
@@ -41,6 +41,7 @@ GroupPolicy call_policy(const PipelineOptions& options) {
   policy.groups = options.limits;
   for (auto& [key, limits] : policy.groups) limits.queue_threshold = kUnlimited;
   policy.default_group = {.max_concurrency = options.group_concurrency};
+  policy.groups[std::string(kUnorderedGroup)] = {.max_concurrency = options.concurrency};
   return policy;
 }
 
@@ -55,8 +56,13 @@ Pipeline::Engine::Engine(Source& source, PipelineOptions options, detail::AnyHan
       scheduler_(scheduler),
       handling_(scheduler.has_no_threads() ? &scheduler : nullptr),
       random_(options_.seed != 0 ? options_.seed : std::random_device()()) {
-  if (options_.by_group) calls_.emplace(call_policy(options_), scheduler);
-  executor_.emplace(key_policy(options_), scheduler);
+  if (options_.by_group && handler_.batch) {
+    throw Exception({ErrorCode::kInvalidArgument, "a pipeline has batches or limits of groups"});
+  }
+  if (has_two_levels()) calls_.emplace(call_policy(options_), scheduler);
+  if (takes_distinct_keys()) batch_line_ = std::make_unique<BatchLine>(*this);
+  if (takes_one_key()) backlog_ = std::make_unique<KeyBacklog>();
+  executor_.emplace(key_policy(options_, has_two_levels()), scheduler);
 }
 
 Pipeline::Engine::~Engine() {
@@ -126,7 +132,7 @@ void Pipeline::Engine::wait_until(TimePoint time) {
 
 bool Pipeline::Engine::holds_records() const {
   return std::any_of(partitions_.begin(), partitions_.end(),
-                     [](const auto& one) { return !one.second->held.empty(); });
+                     [](const auto& one) { return one.second->holds_any(); });
 }
 
 // ---- reading
@@ -175,8 +181,9 @@ void Pipeline::Engine::take_in(PartitionEvent& event) {
 
 // Nothing of it begins any more, and nobody waits for a next try.
 void Pipeline::Engine::give_up(Partition& partition) {
-  dropped_ += partition.held.size();
+  dropped_ += partition.held.size() - partition.first_held;
   partition.held.clear();
+  partition.first_held = 0;
   partition.drop.request_stop();
 }
 
@@ -216,27 +223,36 @@ bool Pipeline::Engine::classify(Record& record, Ledger::Entry& entry) {
 // In order, until one finds its key full. True if any was dispatched.
 bool Pipeline::Engine::dispatch_held(const std::shared_ptr<Partition>& partition) {
   bool any = false;
-  while (!partition->held.empty()) {
-    Partition::Held held = std::move(partition->held.front());
-    partition->held.pop_front();
-    Ledger::Entry* const entry = held.entry;
-    const TimePoint since = held.since;
+  while (partition->holds_any()) {
+    Partition::Held& held = partition->held[partition->first_held];
     const std::string group = group_of(held.record);
     partition->in_flight.fetch_add(1);
     bytes_.fetch_add(held.record.value.size());
     in_flight_.fetch_add(1);
-    dispatching_ = std::this_thread::get_id();
-    Item item(*this, partition, std::move(held));
-    const Result<void> posted = executor_->post(
-        group, [this, moved = std::move(item)]() mutable { return process(&moved); });
-    dispatching_ = std::thread::id();
+    dispatching_.store(std::this_thread::get_id(), std::memory_order_relaxed);
+    const bool posted = dispatch(Item(*this, partition, held), group);
+    dispatching_.store(std::thread::id(), std::memory_order_relaxed);
     if (!posted) {
-      partition->held.push_front({*std::move(turned_away_), entry, since});
+      held.record = *std::move(turned_away_);
       return any;
     }
+    ++partition->first_held;
     any = true;
   }
+  partition->held.clear();
+  partition->first_held = 0;
   return any;
+}
+
+// If its key is full, the item goes, and is turned away.
+bool Pipeline::Engine::dispatch(Item item, const std::string& group) {
+  if (backlog_ == nullptr) {
+    auto task = [this, moved = std::move(item)]() mutable { return process(&moved); };
+    return executor_->post(group, std::move(task)).ok();
+  }
+  backlog_->add(group, std::move(item));
+  if (executor_->post(group, [this, group] { return visit(group); }).ok()) return true;
+  return !backlog_->take_back(group);
 }
 
 std::string Pipeline::Engine::group_of(const Record& record) const {
@@ -252,7 +268,7 @@ void Pipeline::Engine::balance(Partition& partition) {
     return used >= (partition.paused ? low(most) : most);
   };
   partition.ledger.watermark();  // lets go of what is done
-  const bool full = is_paused_by_user(partition.ledger.partition()) || !partition.held.empty() ||
+  const bool full = is_paused_by_user(partition.ledger.partition()) || partition.holds_any() ||
                     over(partition.in_flight, options_.max_in_flight) ||
                     over(partition.ledger.window(), options_.max_window);
   if (full == partition.paused || partition.is_dropped()) return;
