@@ -116,7 +116,7 @@ TEST(FilePipeline, AfterAStopTheNextRunDoesTheRestAndNothingTwice) {
     ended = end->why == PipelineEnd::kSourceEnded;
   }
   EXPECT_EQ(handled.in_order(), 5'000U);
-  EXPECT_GE(runs, 5);
+  EXPECT_GE(runs, 2);
 }
 
 TEST(FilePipeline, ALineWithoutAKeyEndsItWithThePlace) {
