@@ -1,4 +1,4 @@
-#include "batch/job_log.h"
+#include "jobs/job_log.h"
 
 #include <cerrno>
 #include <ctime>
@@ -10,9 +10,9 @@
 
 #include "base/json_text.h"
 #include "base/system_error.h"
-#include "batch/job_reader.h"
+#include "jobs/line_reader.h"
 
-namespace keyway::batch {
+namespace keyway::jobs {
 
 namespace {
 
@@ -202,4 +202,4 @@ Result<void> JobLog::read(const std::string& path,
   return {};
 }
 
-}  // namespace keyway::batch
+}  // namespace keyway::jobs

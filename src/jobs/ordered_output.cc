@@ -1,10 +1,10 @@
-#include "batch/ordered_output.h"
+#include "jobs/ordered_output.h"
 
 #include <algorithm>
 #include <cstring>
 #include <vector>
 
-namespace keyway::batch {
+namespace keyway::jobs {
 
 void OrderedOutput::copy(const CapturedOutput& text, std::size_t stream, Held& held) {
   held.begin[stream] = store_.size();
@@ -79,4 +79,4 @@ void OrderedOutput::printed() {
   print_next();
 }
 
-}  // namespace keyway::batch
+}  // namespace keyway::jobs

@@ -1,4 +1,4 @@
-#include "cli/batch_values.h"
+#include "cli/common_values.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-TEST(BatchValues, BackoffIsARangeOfTimes) {
+TEST(CommonValues, BackoffIsARangeOfTimes) {
   EXPECT_EQ(parse_backoff("500ms..30s")->first, 500ms);
   EXPECT_EQ(parse_backoff("500ms..30s")->most, 30s);
   EXPECT_EQ(parse_backoff("2s")->first, 2s);
@@ -17,8 +17,8 @@ TEST(BatchValues, BackoffIsARangeOfTimes) {
   }
 }
 
-TEST(BatchValues, HaltSaysWhenAndAfterHowManyFailures) {
-  using When = batch::Halt::When;
+TEST(CommonValues, HaltSaysWhenAndAfterHowManyFailures) {
+  using When = jobs::Halt::When;
   EXPECT_EQ(parse_halt("never")->when, When::kNever);
   EXPECT_EQ(parse_halt("now,fail=1")->when, When::kNow);
   EXPECT_EQ(parse_halt("soon,fail=3")->when, When::kSoon);
@@ -31,14 +31,6 @@ TEST(BatchValues, HaltSaysWhenAndAfterHowManyFailures) {
         "soon,fail=101%", "soon,fail=3x", "later,fail=1", "now,ok=1", "never,fail=1"}) {
     EXPECT_FALSE(parse_halt(wrong)) << wrong;
   }
-}
-
-TEST(BatchValues, OutputHasFourForms) {
-  EXPECT_EQ(*parse_output("group"), batch::OutputMode::kGroup);
-  EXPECT_EQ(*parse_output("line"), batch::OutputMode::kLine);
-  EXPECT_EQ(*parse_output("keep-order"), batch::OutputMode::kKeepOrder);
-  EXPECT_EQ(*parse_output("none"), batch::OutputMode::kNone);
-  EXPECT_FALSE(parse_output("all"));
 }
 
 }  // namespace

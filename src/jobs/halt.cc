@@ -1,6 +1,6 @@
-#include "batch/halt.h"
+#include "jobs/halt.h"
 
-namespace keyway::batch {
+namespace keyway::jobs {
 
 bool halt_is_reached(const Halt& halt, std::uint64_t failed, std::uint64_t ended) {
   if (halt.when == Halt::When::kNever || failed == 0) return false;
@@ -9,4 +9,4 @@ bool halt_is_reached(const Halt& halt, std::uint64_t failed, std::uint64_t ended
   return ended >= kLeastEnded && failed * 100 >= wanted * ended;
 }
 
-}  // namespace keyway::batch
+}  // namespace keyway::jobs

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-namespace keyway::batch {
+namespace keyway::jobs {
 
 class HashSet {
  public:
@@ -48,4 +48,4 @@ class HashSet {
   bool has_zero_ = false;
 };
 
-}  // namespace keyway::batch
+}  // namespace keyway::jobs

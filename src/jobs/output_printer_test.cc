@@ -1,4 +1,4 @@
-#include "batch/output_printer.h"
+#include "jobs/output_printer.h"
 
 #include <csignal>
 #include <vector>
@@ -8,10 +8,10 @@
 
 #include <gtest/gtest.h>
 
-#include "batch/ordered_output.h"
+#include "jobs/ordered_output.h"
 #include "support/temporary_folder.h"
 
-namespace keyway::batch {
+namespace keyway::jobs {
 namespace {
 
 CapturedOutput captured(std::string_view text) {
@@ -205,4 +205,4 @@ TEST(OrderedOutput, WaitsForASlowReader) {
 }
 
 }  // namespace
-}  // namespace keyway::batch
+}  // namespace keyway::jobs

@@ -28,7 +28,7 @@
 #include "process/event_loop.h"
 #include "process/process.h"
 
-namespace keyway::batch {
+namespace keyway::jobs {
 
 // Something to be printed.
 class Printout {
@@ -139,4 +139,4 @@ class Printing final : private Printout {
   bool printed_ = false;
 };
 
-}  // namespace keyway::batch
+}  // namespace keyway::jobs

@@ -1,4 +1,4 @@
-#include "batch/output_printer.h"
+#include "jobs/output_printer.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-namespace keyway::batch {
+namespace keyway::jobs {
 
 namespace {
 
@@ -117,4 +117,4 @@ void OutputPrinter::ready(std::uint32_t) {
   pump();
 }
 
-}  // namespace keyway::batch
+}  // namespace keyway::jobs

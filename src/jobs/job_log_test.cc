@@ -1,4 +1,4 @@
-#include "batch/job_log.h"
+#include "jobs/job_log.h"
 
 #include <map>
 
@@ -8,7 +8,7 @@
 
 #include "support/temporary_folder.h"
 
-namespace keyway::batch {
+namespace keyway::jobs {
 namespace {
 
 using std::chrono::milliseconds;
@@ -111,4 +111,4 @@ TEST(JobLog, AFullDiskIsAnErrorThatNamesTheFile) {
 }
 
 }  // namespace
-}  // namespace keyway::batch
+}  // namespace keyway::jobs

@@ -4,18 +4,16 @@
 
 #include <string_view>
 
-#include "batch/batch_options.h"
+#include "jobs/backoff.h"
+#include "jobs/halt.h"
 #include "keyway/error.h"
 
 namespace keyway::cli {
 
 // "500ms..30s": the first wait, and the longest; "2s" alone is both.
-Result<batch::Backoff> parse_backoff(std::string_view text);
+Result<jobs::Backoff> parse_backoff(std::string_view text);
 
 // "never", "now,fail=1", "soon,fail=3", "soon,fail=10%".
-Result<batch::Halt> parse_halt(std::string_view text);
-
-// "group", "line", "keep-order", "none".
-Result<batch::OutputMode> parse_output(std::string_view text);
+Result<jobs::Halt> parse_halt(std::string_view text);
 
 }  // namespace keyway::cli

@@ -1,11 +1,11 @@
-#include "batch/hash_set.h"
+#include "jobs/hash_set.h"
 
 #include <random>
 #include <set>
 
 #include <gtest/gtest.h>
 
-namespace keyway::batch {
+namespace keyway::jobs {
 namespace {
 
 TEST(HashSet, KnowsWhatWasInserted) {
@@ -20,4 +20,4 @@ TEST(HashSet, KnowsWhatWasInserted) {
 }
 
 }  // namespace
-}  // namespace keyway::batch
+}  // namespace keyway::jobs

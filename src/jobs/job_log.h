@@ -25,7 +25,7 @@
 #include "keyway/error.h"
 #include "report/attempt.h"
 
-namespace keyway::batch {
+namespace keyway::jobs {
 
 const char* to_string(AttemptOutcome outcome);
 
@@ -56,4 +56,4 @@ class JobLog {
   std::string line_;
 };
 
-}  // namespace keyway::batch
+}  // namespace keyway::jobs

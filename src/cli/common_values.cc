@@ -1,4 +1,4 @@
-#include "cli/batch_values.h"
+#include "cli/common_values.h"
 
 #include <charconv>
 #include <string>
@@ -12,26 +12,26 @@ Error expected(std::string form) { return {ErrorCode::kInvalidArgument, std::mov
 
 }  // namespace
 
-Result<batch::Backoff> parse_backoff(std::string_view text) {
+Result<jobs::Backoff> parse_backoff(std::string_view text) {
   const std::size_t dots = text.find("..");
   const auto first = parse_duration(text.substr(0, dots));
   const auto most = dots == std::string_view::npos ? first : parse_duration(text.substr(dots + 2));
   if (!first || !most) return expected("must be two times, MIN..MAX");
   if (*first > *most) return expected("must begin with the shorter time");
-  return batch::Backoff{*first, *most};
+  return jobs::Backoff{*first, *most};
 }
 
-Result<batch::Halt> parse_halt(std::string_view text) {
+Result<jobs::Halt> parse_halt(std::string_view text) {
   const Error form =
       expected("must be never, or now or soon and a number or percentage of failures");
-  if (text == "never") return batch::Halt{};
-  batch::Halt halt;
+  if (text == "never") return jobs::Halt{};
+  jobs::Halt halt;
   const std::size_t comma = text.find(',');
   const std::string_view when = text.substr(0, comma);
   if (when == "now") {
-    halt.when = batch::Halt::When::kNow;
+    halt.when = jobs::Halt::When::kNow;
   } else if (when == "soon") {
-    halt.when = batch::Halt::When::kSoon;
+    halt.when = jobs::Halt::When::kSoon;
   } else {
     return form;
   }
@@ -46,14 +46,6 @@ Result<batch::Halt> parse_halt(std::string_view text) {
   if (halt.fail < 1) return expected("must wait for at least one failure");
   if (halt.percent && halt.fail > 100) return expected("must be at most 100%");
   return halt;
-}
-
-Result<batch::OutputMode> parse_output(std::string_view text) {
-  if (text == "group") return batch::OutputMode::kGroup;
-  if (text == "line") return batch::OutputMode::kLine;
-  if (text == "keep-order") return batch::OutputMode::kKeepOrder;
-  if (text == "none") return batch::OutputMode::kNone;
-  return expected("must be group, line, keep-order or none");
 }
 
 }  // namespace keyway::cli

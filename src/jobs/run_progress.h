@@ -1,4 +1,5 @@
-// Where a batch stands, and how it ended: plain numbers, for whoever prints them.
+// Where a run stands, and how it ended: plain numbers, for whoever prints them. What `keyway batch`
+// calls jobs, groups and failed, `keyway run` calls records, keys and dead.
 #pragma once
 
 #include <chrono>
@@ -6,14 +7,17 @@
 #include <optional>
 #include <string>
 
+#include "base/histogram.h"
 #include "keyway/error.h"
+#include "keyway/scheduler.h"
 
-namespace keyway::batch {
+namespace keyway::jobs {
 
 struct Progress {
-  std::string name;                    // of the jobs file
+  std::string name;                    // of the input
   std::optional<std::uint64_t> total;  // unknown while standard input goes on
-  std::uint64_t ended = 0;             // ok + failed
+  bool total_is_estimate = false;
+  std::uint64_t ended = 0;  // ok + failed
   std::uint64_t ok = 0;
   std::uint64_t retries = 0;  // tries that failed and are or will be repeated
   std::uint64_t failed = 0;
@@ -29,14 +33,17 @@ enum class Ending {
   kHalted,        // by --halt
   kInterrupted,   // by SIGINT
   kTerminated,    // by SIGTERM or SIGHUP
-  kStoreFailed,   // the joblog could not be written
-  kInputFailed,   // a job on standard input was wrong, or it could not be read
+  kStoreFailed,   // what is to be kept could not be written
+  kInputFailed,   // the input was wrong, or could not be read
   kOutputClosed,  // nobody reads stdout any more; said to nobody
 };
 
 struct Quantiles {
   std::chrono::microseconds p50{0}, p95{0}, p99{0}, max{0};
 };
+Quantiles quantiles_of(const Histogram& histogram);
+
+std::chrono::milliseconds in_milliseconds(Duration duration);
 
 struct Summary {
   Ending ending = Ending::kFinished;
@@ -60,4 +67,4 @@ struct Summary {
   std::string report_file;  // empty: none
 };
 
-}  // namespace keyway::batch
+}  // namespace keyway::jobs

@@ -15,10 +15,10 @@
 #include <string_view>
 #include <utility>
 
-#include "batch/output_printer.h"
+#include "jobs/output_printer.h"
 #include "process/captured_output.h"
 
-namespace keyway::batch {
+namespace keyway::jobs {
 
 class OrderedOutput final : private Printout {
  public:
@@ -62,4 +62,4 @@ class OrderedOutput final : private Printout {
   CapturedOutput store_{kMemoryBytes};
 };
 
-}  // namespace keyway::batch
+}  // namespace keyway::jobs
