@@ -1,7 +1,8 @@
 // The three kinds of handlers of `keyway run`; each is a Handler.
 //
 // A process for each record (`-- argv`): the record and a newline are its stdin. Exit 0 is done, 65 a permanent
-// failure, all else a retry. A placeholder in argv stands for a text of the record: see command_template.h.
+// failure, all else a retry. A placeholder in argv stands for a text of the record: see
+// command_template.h.
 //
 // Long-lived workers (`--worker -- argv`): one JSON object per line, on stdin and stdout: see worker_protocol.h.
 //
