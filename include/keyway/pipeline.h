@@ -94,6 +94,21 @@ struct PipelineOptions {
   std::uint64_t seed = 0;  // of the jitter; 0: a random one
 };
 
+// At most a tenth of a second old, but for idle sources.
+struct PartitionStats {
+  PartitionId partition = 0;
+  Offset watermark = 0;          // the first that is not done
+  Offset committed = 0;          // the watermark that the source has stored
+  Offset read = 0;               // above all that were read
+  std::optional<Offset> lag;     // from the watermark to the source's end, in offsets
+  std::uint64_t pending = 0;     // records that wait or run
+  std::uint64_t retrying = 0;    // that wait for their next try
+  std::uint64_t done_above = 0;  // above the watermark
+  std::uint64_t gaps = 0;        // how many runs of these
+  Duration oldest_incomplete{};  // how long the watermark has stood at its record; 0: there is none
+  bool is_paused = false;        // it has as much in flight as it may, or somebody paused it
+};
+
 struct PipelineStats {
   std::uint64_t read = 0;
   std::uint64_t done = 0;
@@ -107,6 +122,10 @@ struct PipelineStats {
   std::uint64_t failed_commits = 0;
   std::uint64_t in_flight = 0;
   std::uint64_t in_flight_bytes = 0;
+  TimeSummary waiting;   // from read, or due for a next try, to the beginning of the attempt
+  TimeSummary handling;  // of attempts. Of floods, both are of every 16th.
+  TimeSummary committing;
+  std::vector<PartitionStats> partitions;
 };
 
 struct PipelineEnd {
@@ -149,9 +168,13 @@ class Pipeline {
   void resume();
   void pause_key(std::string_view key);
   void resume_key(std::string_view key);
+  void pause_partition(PartitionId id);  // takes no more of its records in; those in line go on
+  void resume_partition(PartitionId id);
 
   PipelineStats stats() const;
+  // Why records of a key wait; or, with `by_group`, those of a group that have their turn in their key.
   Explanation explain(std::string_view key) const;
+  Explanation explain_group(std::string_view group) const;
 
  private:
   class Engine;

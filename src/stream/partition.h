@@ -25,10 +25,13 @@ struct Partition {
   struct Held {
     Record record;
     Ledger::Entry* entry = nullptr;
+    TimePoint since{};
   };
   std::deque<Held> held;  // read, and not dispatched: a key has as many as it may
   bool paused = false;
   Progress last_commit;
+  Offset seen_watermark = -1;  // when it was looked at last, and since when it has been there
+  TimePoint seen_since{};
   std::optional<TimePoint> revoked_until;  // when it is given up, whatever still runs
   Ledger ledger;
 };

@@ -1,4 +1,4 @@
-#include "report/replace_file.h"
+#include "base/replace_file.h"
 
 #include <filesystem>
 
@@ -40,6 +40,7 @@ TEST(ReplaceFile, AFailureNamesTheFileAndLeavesNothingBehind) {
   EXPECT_EQ(missing.error().code, ErrorCode::kIo);
   EXPECT_NE(missing.error().message.find("no/report.html"), std::string::npos);
   EXPECT_NE(missing.error().message.find("make its folder first"), std::string::npos);
+  EXPECT_FALSE(missing.error().retryable);
 
   // A folder cannot be replaced by a file: it fails at the very end.
   std::filesystem::create_directory(folder.file("taken"));
