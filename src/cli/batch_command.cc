@@ -34,7 +34,7 @@ class Session {
       : call_(call),
         flags_(flags),
         style_{wants_color(call.console, call.color, call.console.err_is_terminal)},
-        view_(flags.progress, call.console, style_) {
+        view_(flags.common.progress, call.console, style_) {
     if (!flags.options.report_file.empty()) {
       recorder_.emplace(
           ReportTexts{.title = flags.options.jobs_file == "-" ? "jobs" : flags.options.jobs_file});
@@ -42,14 +42,14 @@ class Session {
   }
 
   ExitCode run() {
-    if (flags_.verbose) say_settings();
-    if (flags_.limits_file && !flags_.quiet) {
+    if (flags_.common.verbose) say_settings();
+    if (flags_.common.limits_file && !flags_.common.quiet) {
       for (const std::string& warning :
-           warn_of_unused_groups(flags_.options, *flags_.limits_file)) {
+           warn_of_unused_groups(flags_.options, *flags_.common.limits_file)) {
         print_warning(call_.console, warning, call_.color);
       }
     }
-    Result<batch::Summary> summary = batch::run_batch(flags_.options, watch());
+    Result<jobs::Summary> summary = batch::run_batch(flags_.options, watch());
     view_.finish(last_);
     if (!summary) {
       print_error(call_.console, summary.error(), call_.color);
@@ -63,17 +63,17 @@ class Session {
   }
 
  private:
-  batch::Watch watch() {
-    batch::Watch watch;
+  jobs::Watch watch() {
+    jobs::Watch watch;
     // Not slower than once a second, so that no line that is due is late by a whole pace.
     watch.every = std::min<std::chrono::milliseconds>(view_.pace(), std::chrono::seconds(1));
-    watch.progress = [this](const batch::Progress& progress) {
+    watch.progress = [this](const jobs::Progress& progress) {
       last_ = progress;
       last_.name = std::filesystem::path(progress.name).filename().string();
       view_.update(last_);
     };
     watch.notice = [this](std::string_view text) {
-      if (!flags_.quiet) say(text);
+      if (!flags_.common.quiet) say(text);
     };
     watch.before_output = [this] { view_.clear(); };
     watch.attempt_ended = [this](const LoggedAttempt& attempt) { attempt_ended(attempt); };
@@ -86,20 +86,20 @@ class Session {
         attempt.outcome == AttemptOutcome::kFailed || attempt.outcome == AttemptOutcome::kTimedOut;
     const bool repeated = attempt.outcome == AttemptOutcome::kRetry;
     if (failed && failed_.size() < kMostFailedKept) failed_.push_back(failed_job(attempt));
-    if (!flags_.verbose || (!failed && !repeated)) return;
+    if (!flags_.common.verbose || (!failed && !repeated)) return;
     say(fmt::format("{}: try {}: {}{}", attempt.id, attempt.attempt,
                     how_it_failed(failed_job(attempt)),
                     repeated ? ", will be tried again" : ", failed"));
   }
 
   // False if it was asked for and could not be written.
-  bool write_report(batch::Summary& summary) {
+  bool write_report(jobs::Summary& summary) {
     const batch::Options& options = flags_.options;
     if (!recorder_) return true;
     const Result<void> written = recorder_->write_html(
         options.report_file,
         {.places = options.jobs,
-         .limit_of = [&](std::string_view group) { return batch::limit_of(options.limits, group); },
+         .limit_of = [&](std::string_view group) { return jobs::limit_of(options.limits, group); },
          .groups = summary.groups,
          .not_run = summary.not_run,
          .resumed_past = summary.resumed_past});
@@ -120,10 +120,10 @@ class Session {
     }
   }
 
-  void say_summary(const batch::Summary& summary) {
-    if (flags_.json) {
+  void say_summary(const jobs::Summary& summary) {
+    if (flags_.common.json) {
       call_.console.out(summary_json(summary, failed_) + "\n");
-    } else if (!flags_.quiet) {
+    } else if (!flags_.common.quiet) {
       call_.console.err(summary_text(summary, failed_, style_));
     }
   }
@@ -137,13 +137,13 @@ class Session {
   const BatchFlags& flags_;
   const Style style_;
   ProgressView view_;
-  batch::Progress last_;
+  jobs::Progress last_;
   std::vector<FailedJob> failed_;
   std::optional<RunRecorder> recorder_;  // if a report is wanted
 };
 
 ExitCode dry_run(const Invocation& call, const BatchFlags& flags) {
-  const bool tells_jobs = !flags.json && !flags.quiet;
+  const bool tells_jobs = !flags.common.json && !flags.common.quiet;
   const Result<BatchPlan> plan = plan_batch(flags.options, [&](std::string_view line) {
     if (tells_jobs) call.console.out(line);
   });
@@ -151,7 +151,7 @@ ExitCode dry_run(const Invocation& call, const BatchFlags& flags) {
     print_error(call.console, plan.error(), call.color);
     return cli::exit_code(plan.error().code);
   }
-  call.console.out(flags.json ? plan_json(*plan) + "\n" : plan_text(*plan));
+  call.console.out(flags.common.json ? plan_json(*plan) + "\n" : plan_text(*plan));
   return ExitCode::kOk;
 }
 
@@ -161,7 +161,7 @@ ExitCode run(const Invocation& call) {
     print_error(call.console, flags.error(), call.color);
     return cli::exit_code(flags.error().code);
   }
-  return flags->dry_run ? dry_run(call, *flags) : Session(call, *flags).run();
+  return flags->common.dry_run ? dry_run(call, *flags) : Session(call, *flags).run();
 }
 
 }  // namespace

@@ -55,23 +55,23 @@ ExitCode exit_code(ErrorCode code) {
   return ExitCode::kOwnFailure;
 }
 
-ExitCode exit_code(const batch::Summary& summary) {
+ExitCode exit_code(const jobs::Summary& summary) {
   // What went wrong says more than that something did. A reader that has enough is no failure.
-  if (summary.failure && summary.ending != batch::Ending::kOutputClosed) {
+  if (summary.failure && summary.ending != jobs::Ending::kOutputClosed) {
     return exit_code(summary.failure->code);
   }
   switch (summary.ending) {
-    case batch::Ending::kFinished:
+    case jobs::Ending::kFinished:
       return summary.failed == 0 ? ExitCode::kOk : ExitCode::kSomeFailed;
-    case batch::Ending::kHalted:
+    case jobs::Ending::kHalted:
       return ExitCode::kHalted;
-    case batch::Ending::kInterrupted:
+    case jobs::Ending::kInterrupted:
       return ExitCode::kInterrupted;
-    case batch::Ending::kTerminated:
+    case jobs::Ending::kTerminated:
       return ExitCode::kTerminated;
-    case batch::Ending::kStoreFailed:
-    case batch::Ending::kInputFailed:
-    case batch::Ending::kOutputClosed:
+    case jobs::Ending::kStoreFailed:
+    case jobs::Ending::kInputFailed:
+    case jobs::Ending::kOutputClosed:
       return ExitCode::kResumable;
   }
   return ExitCode::kOwnFailure;

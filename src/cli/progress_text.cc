@@ -29,7 +29,7 @@ Part part(std::string text, int rank) {
   return {std::move(text), rank, std::move(styled)};
 }
 
-std::string how_far(const batch::Progress& progress) {
+std::string how_far(const jobs::Progress& progress) {
   if (!progress.total) return grouped(progress.ended);
   // Rounded down: 100% is said when it is true.
   const std::uint64_t total = *progress.total;
@@ -37,7 +37,7 @@ std::string how_far(const batch::Progress& progress) {
   return fmt::format("{}% {}/{}", percent, grouped(progress.ended), grouped(total));
 }
 
-Part outcomes(const batch::Progress& progress, const Style& style) {
+Part outcomes(const jobs::Progress& progress, const Style& style) {
   const std::string ok = fmt::format("ok {}", grouped(progress.ok));
   const std::string retry = fmt::format("retry {}", grouped(progress.retries));
   const std::string failed = fmt::format("failed {}", grouped(progress.failed));
@@ -73,7 +73,7 @@ double RateMeter::per_second() const {
          static_cast<double>(time.count());
 }
 
-std::optional<seconds> time_left(const batch::Progress& progress, double per_second) {
+std::optional<seconds> time_left(const jobs::Progress& progress, double per_second) {
   if (!progress.total || !(per_second > 0) || *progress.total < progress.ended) return std::nullopt;
   const double left = static_cast<double>(*progress.total - progress.ended) / per_second;
   constexpr double kTooLong = 365.0 * 86400;
@@ -81,7 +81,7 @@ std::optional<seconds> time_left(const batch::Progress& progress, double per_sec
   return seconds(static_cast<std::int64_t>(std::ceil(left)));
 }
 
-std::string progress_line(const batch::Progress& progress, double per_second, int columns,
+std::string progress_line(const jobs::Progress& progress, double per_second, int columns,
                           const Style& style) {
   const std::string name = printable(progress.name);
   std::vector<Part> parts = {part(fmt::format("{} {}", name, how_far(progress)), 0)};
@@ -110,7 +110,7 @@ std::string progress_line(const batch::Progress& progress, double per_second, in
   return line;
 }
 
-std::string progress_json(const batch::Progress& progress, double per_second) {
+std::string progress_json(const jobs::Progress& progress, double per_second) {
   JsonObject object;
   object.add("type", "progress").add("name", progress.name);
   if (progress.total) {

@@ -10,8 +10,8 @@
 #include <optional>
 #include <string>
 
-#include "batch/batch_progress.h"
 #include "cli/console.h"
+#include "jobs/run_progress.h"
 
 namespace keyway::cli {
 
@@ -30,11 +30,11 @@ class RateMeter {
 };
 
 // What is left to do at this rate; nothing if total or rate are unknown.
-std::optional<std::chrono::seconds> time_left(const batch::Progress& progress, double per_second);
+std::optional<std::chrono::seconds> time_left(const jobs::Progress& progress, double per_second);
 
 // Never wider than `columns`: what matters least is left out first.
-std::string progress_line(const batch::Progress& progress, double per_second, int columns,
+std::string progress_line(const jobs::Progress& progress, double per_second, int columns,
                           const Style& style);
-std::string progress_json(const batch::Progress& progress, double per_second);
+std::string progress_json(const jobs::Progress& progress, double per_second);
 
 }  // namespace keyway::cli

@@ -32,7 +32,7 @@ std::chrono::milliseconds ProgressView::pace() const {
   return std::chrono::seconds(10);
 }
 
-void ProgressView::update(const batch::Progress& progress) {
+void ProgressView::update(const jobs::Progress& progress) {
   rate_.add(progress.elapsed, progress.ended);
   // A bar is there from the start; a line in a log only once a run takes long.
   if (!shown_at_) {
@@ -46,7 +46,7 @@ void ProgressView::update(const batch::Progress& progress) {
   if (progress.elapsed - *shown_at_ >= pace()) show(progress);
 }
 
-void ProgressView::finish(const batch::Progress& progress) {
+void ProgressView::finish(const jobs::Progress& progress) {
   rate_.add(progress.elapsed, progress.ended);
   // Without an update there was no run to speak of.
   if (mode_ == ProgressMode::kJson && shown_at_) show(progress);
@@ -59,7 +59,7 @@ void ProgressView::clear() {
   console_.err(kWipe);
 }
 
-void ProgressView::show(const batch::Progress& progress) {
+void ProgressView::show(const jobs::Progress& progress) {
   shown_at_ = progress.elapsed;
   const double per_second = rate_.per_second();
   switch (mode_) {

@@ -22,9 +22,9 @@
 #include <optional>
 #include <string>
 
-#include "batch/batch_progress.h"
 #include "cli/console.h"
 #include "cli/progress_text.h"
+#include "jobs/run_progress.h"
 
 namespace keyway::cli {
 
@@ -41,17 +41,17 @@ class ProgressView {
   ProgressView(const ProgressView&) = delete;
   ProgressView& operator=(const ProgressView&) = delete;
 
-  void update(const batch::Progress& progress);
+  void update(const jobs::Progress& progress);
   void clear();
 
   // The last word: JSON gets its final object, a bar goes.
-  void finish(const batch::Progress& progress);
+  void finish(const jobs::Progress& progress);
 
   // How often update() is worth calling.
   std::chrono::milliseconds pace() const;
 
  private:
-  void show(const batch::Progress& progress);
+  void show(const jobs::Progress& progress);
 
   const ProgressMode mode_;
   const Console& console_;

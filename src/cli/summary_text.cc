@@ -14,39 +14,39 @@ namespace {
 
 constexpr std::size_t kMostFailedNamed = 5;
 
-std::string opening(const batch::Summary& summary, const Style& style) {
+std::string opening(const jobs::Summary& summary, const Style& style) {
   switch (summary.ending) {
-    case batch::Ending::kFinished:
+    case jobs::Ending::kFinished:
       return "done in";
-    case batch::Ending::kHalted:
+    case jobs::Ending::kHalted:
       return style.red("halted") + " after";
-    case batch::Ending::kInterrupted:
+    case jobs::Ending::kInterrupted:
       return style.yellow("interrupted") + " after";
-    case batch::Ending::kTerminated:
+    case jobs::Ending::kTerminated:
       return style.yellow("terminated") + " after";
-    case batch::Ending::kStoreFailed:
-    case batch::Ending::kInputFailed:
-    case batch::Ending::kOutputClosed:
+    case jobs::Ending::kStoreFailed:
+    case jobs::Ending::kInputFailed:
+    case jobs::Ending::kOutputClosed:
       return style.red("stopped") + " after";
   }
   return "ended after";
 }
 
-const char* ending_name(batch::Ending ending) {
+const char* ending_name(jobs::Ending ending) {
   switch (ending) {
-    case batch::Ending::kFinished:
+    case jobs::Ending::kFinished:
       return "finished";
-    case batch::Ending::kHalted:
+    case jobs::Ending::kHalted:
       return "halted";
-    case batch::Ending::kInterrupted:
+    case jobs::Ending::kInterrupted:
       return "interrupted";
-    case batch::Ending::kTerminated:
+    case jobs::Ending::kTerminated:
       return "terminated";
-    case batch::Ending::kStoreFailed:
+    case jobs::Ending::kStoreFailed:
       return "store_failed";
-    case batch::Ending::kInputFailed:
+    case jobs::Ending::kInputFailed:
       return "input_failed";
-    case batch::Ending::kOutputClosed:
+    case jobs::Ending::kOutputClosed:
       return "output_closed";
   }
   return "finished";
@@ -57,12 +57,12 @@ std::string elapsed_text(std::chrono::milliseconds elapsed) {
   return elapsed.count() == 0 ? "less than 1 ms" : human_duration(elapsed);
 }
 
-double per_second(const batch::Summary& summary) {
+double per_second(const jobs::Summary& summary) {
   if (summary.elapsed.count() <= 0) return 0;
   return static_cast<double>(summary.jobs) * 1000.0 / static_cast<double>(summary.elapsed.count());
 }
 
-std::string outcomes(const batch::Summary& summary, const Style& style) {
+std::string outcomes(const jobs::Summary& summary, const Style& style) {
   std::string line = fmt::format("  ok {}", grouped(summary.ok));
   if (summary.ok_after_retry > 0) {
     line += fmt::format(" ({} after retry)", grouped(summary.ok_after_retry));
@@ -76,16 +76,16 @@ std::string outcomes(const batch::Summary& summary, const Style& style) {
   return line + fmt::format("  resumed-past {}\n", grouped(summary.resumed_past));
 }
 
-std::string times(const batch::Summary& summary) {
-  const batch::Quantiles& running = summary.running;
-  const batch::Quantiles& waiting = summary.waiting;
+std::string times(const jobs::Summary& summary) {
+  const jobs::Quantiles& running = summary.running;
+  const jobs::Quantiles& waiting = summary.waiting;
   return fmt::format("  running  p50 {}  p95 {}  p99 {}  max {}\n  waiting  p50 {}  p99 {}\n",
                      human_duration(running.p50), human_duration(running.p95),
                      human_duration(running.p99), human_duration(running.max),
                      human_duration(waiting.p50), human_duration(waiting.p99));
 }
 
-std::string failures(const batch::Summary& summary, std::span<const FailedJob> failed) {
+std::string failures(const jobs::Summary& summary, std::span<const FailedJob> failed) {
   std::string line = "  failed: ";
   const std::size_t named = std::min(failed.size(), kMostFailedNamed);
   for (std::size_t at = 0; at < named; ++at) {
@@ -96,7 +96,7 @@ std::string failures(const batch::Summary& summary, std::span<const FailedJob> f
   return line + "\n";
 }
 
-JsonObject in_millis(const batch::Quantiles& quantiles) {
+JsonObject in_millis(const jobs::Quantiles& quantiles) {
   const auto millis = [](std::chrono::microseconds time) {
     return static_cast<double>(time.count()) / 1000.0;
   };
@@ -118,7 +118,7 @@ std::string how_it_failed(const FailedJob& job) {
   return name == nullptr ? fmt::format("signal {}", job.signal) : fmt::format("SIG{}", name);
 }
 
-std::string summary_text(const batch::Summary& summary, std::span<const FailedJob> failed,
+std::string summary_text(const jobs::Summary& summary, std::span<const FailedJob> failed,
                          const Style& style) {
   std::string text =
       fmt::format("{} {}: {}, {}", opening(summary, style), elapsed_text(summary.elapsed),
@@ -144,7 +144,7 @@ std::string summary_text(const batch::Summary& summary, std::span<const FailedJo
   return text;
 }
 
-std::string summary_json(const batch::Summary& summary, std::span<const FailedJob> failed) {
+std::string summary_json(const jobs::Summary& summary, std::span<const FailedJob> failed) {
   JsonObject object;
   object.add("ending", ending_name(summary.ending))
       .add("exit_code", static_cast<int>(cli::exit_code(summary)))

@@ -4,8 +4,8 @@
 #include <span>
 #include <string>
 
-#include "batch/batch_progress.h"
 #include "cli/console.h"
+#include "jobs/run_progress.h"
 
 namespace keyway::cli {
 
@@ -22,10 +22,10 @@ struct FailedJob {
 std::string how_it_failed(const FailedJob& job);
 
 // Several lines. `failed`: the first few of those that failed.
-std::string summary_text(const batch::Summary& summary, std::span<const FailedJob> failed,
+std::string summary_text(const jobs::Summary& summary, std::span<const FailedJob> failed,
                          const Style& style);
 
 // One object, without a newline.
-std::string summary_json(const batch::Summary& summary, std::span<const FailedJob> failed);
+std::string summary_json(const jobs::Summary& summary, std::span<const FailedJob> failed);
 
 }  // namespace keyway::cli

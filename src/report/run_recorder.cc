@@ -5,9 +5,9 @@
 #include <utility>
 
 #include "base/hash_key.h"
+#include "base/replace_file.h"
 #include "report/page.h"
 #include "report/page_data.h"
-#include "report/replace_file.h"
 
 namespace keyway {
 namespace {
