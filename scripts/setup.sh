@@ -18,6 +18,7 @@ build_packages='
   libtomlplusplus-dev toml++/toml.h
   libfmt-dev          fmt/format.h
   libsimdjson-dev     simdjson.h
+  libsqlite3-dev      sqlite3.h
 '
 check_packages="$build_packages"'
   clang-19            clang++-19
