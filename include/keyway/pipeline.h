@@ -6,6 +6,7 @@
 //
 // A handler is a callable that takes a Record, and an Attempt if it wants to know which one it is. It returns an Outcome,
 // or nothing (done), or is a coroutine that gives either. What it throws is a retry, unless it is a PermanentError.
+// One that takes a Batch handles several records at once: see batch.h.
 //
 // Guarantees:
 //   (1) No record is lost: what is committed never passes one that is neither handled nor stored as a dead letter.
@@ -34,6 +35,7 @@
 #include <utility>
 #include <vector>
 
+#include "keyway/batch.h"
 #include "keyway/dead_letters.h"
 #include "keyway/explanation.h"
 #include "keyway/group_policy.h"
@@ -75,6 +77,8 @@ struct PipelineOptions {
   bool by_group = false;
   int group_concurrency = 1;  // of groups that `limits` does not name
   std::map<std::string, GroupLimits, std::less<>> limits;
+  BatchOptions
+      batch;  // for a handler that takes a Batch; `concurrency` counts batches then. Not with `by_group`.
   Delivery delivery = Delivery::kAtLeastOnce;
   RetryPolicy retry;
   std::shared_ptr<DeadLetters> dead_letters;  // null: the pipeline ends where one would be needed
@@ -135,12 +139,7 @@ struct PipelineEnd {
 
 namespace detail {
 
-using PlainHandler = std::function<Outcome(const Record&, const Attempt&)>;
-using CoroutineHandler = std::function<Task<Outcome>(const Record&, const Attempt&)>;
-struct AnyHandler {
-  PlainHandler plain;
-  CoroutineHandler coroutine;  // or this
-};
+struct AnyHandler;
 template <class F>
 AnyHandler make_handler(F handler);
 
@@ -185,43 +184,6 @@ class Pipeline {
   std::unique_ptr<Engine> engine_;
 };
 
-namespace detail {
-
-template <class T>
-Task<Outcome> then_done(Task<T> handled) {
-  co_await std::move(handled);
-  co_return done();
-}
-
-template <class F>
-AnyHandler make_handler(F handler) {
-  auto call = [handler = std::move(handler)](const Record& record, const Attempt& attempt) mutable {
-    if constexpr (std::is_invocable_v<F&, const Record&, const Attempt&>) {
-      return handler(record, attempt);
-    } else {
-      return handler(record);
-    }
-  };
-  using Call = decltype(call);
-  using Raw = std::invoke_result_t<Call&, const Record&, const Attempt&>;
-  AnyHandler made;
-  if constexpr (std::is_same_v<Raw, Task<Outcome>>) {
-    made.coroutine = call;
-  } else if constexpr (Unwrapped<Raw>::kIsCoroutine) {
-    made.coroutine = [call](const Record& record, const Attempt& attempt) mutable {
-      return then_done(call(record, attempt));
-    };
-  } else if constexpr (std::is_void_v<Raw>) {
-    made.plain = [call](const Record& record, const Attempt& attempt) mutable {
-      call(record, attempt);
-      return done();
-    };
-  } else {
-    made.plain = call;
-  }
-  return made;
-}
-
-}  // namespace detail
-
 }  // namespace keyway
+
+#include "keyway/detail/any_handler.h"  // IWYU pragma: export

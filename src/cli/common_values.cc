@@ -48,4 +48,33 @@ Result<jobs::Halt> parse_halt(std::string_view text) {
   return halt;
 }
 
+Result<std::size_t> parse_size(std::string_view text) {
+  struct Unit {
+    std::string_view name;
+    std::size_t bytes;
+  };
+  constexpr Unit kUnits[] = {{"", 1},
+                             {"B", 1},
+                             {"KiB", std::size_t{1} << 10},
+                             {"MiB", std::size_t{1} << 20},
+                             {"GiB", std::size_t{1} << 30},
+                             {"kB", 1'000},
+                             {"KB", 1'000},
+                             {"MB", 1'000'000},
+                             {"GB", 1'000'000'000}};
+  std::size_t number = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stop, failure] = std::from_chars(text.data(), end, number);
+  const Error form = expected("must be a number of bytes, with KiB, MiB or GiB if need be");
+  if (failure != std::errc()) return form;
+  const std::string_view name(stop, static_cast<std::size_t>(end - stop));
+  for (const Unit& unit : kUnits) {
+    if (name != unit.name) continue;
+    if (number == 0) return expected("must be at least 1");
+    if (number > (std::size_t{1} << 50) / unit.bytes) return expected("must be at most 1 PiB");
+    return number * unit.bytes;
+  }
+  return form;
+}
+
 }  // namespace keyway::cli

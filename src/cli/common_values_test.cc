@@ -33,5 +33,15 @@ TEST(CommonValues, HaltSaysWhenAndAfterHowManyFailures) {
   }
 }
 
+TEST(CommonValues, SizesHaveUnits) {
+  EXPECT_EQ(*parse_size("4096"), 4096u);
+  EXPECT_EQ(*parse_size("256MiB"), std::size_t{256} << 20);
+  EXPECT_EQ(*parse_size("10MB"), 10'000'000u);
+  EXPECT_EQ(*parse_size("1GiB"), std::size_t{1} << 30);
+  for (const char* const wrong : {"", "x", "-1", "0", "1.5GiB", "1 MiB", "1TiB", "99999999GiB"}) {
+    EXPECT_FALSE(parse_size(wrong)) << wrong;
+  }
+}
+
 }  // namespace
 }  // namespace keyway::cli

@@ -8,10 +8,10 @@ namespace {
 
 constexpr std::array<ExitMeaning, 13> kMeanings = {{
     {ExitCode::kOk, "all succeeded"},
-    {ExitCode::kSomeFailed, "finished, and some failed"},
+    {ExitCode::kSomeFailed, "finished, and some failed or are dead letters"},
     {ExitCode::kUsage, "the command line, a configuration file or a job is wrong"},
-    {ExitCode::kResumable, "a source, sink or store failed; the run can be resumed"},
-    {ExitCode::kHalted, "halted by --halt"},
+    {ExitCode::kResumable, "a source, sink, store or handler failed; the run can be resumed"},
+    {ExitCode::kHalted, "halted by --halt or --on-dead halt"},
     {ExitCode::kState, "the state folder belongs to another input, or another run holds it"},
     {ExitCode::kNotAcquired, "the limit was not acquired"},
     {ExitCode::kTimedOut, "the command timed out"},
@@ -71,6 +71,7 @@ ExitCode exit_code(const jobs::Summary& summary) {
       return ExitCode::kTerminated;
     case jobs::Ending::kStoreFailed:
     case jobs::Ending::kInputFailed:
+    case jobs::Ending::kHandlerFailed:
     case jobs::Ending::kOutputClosed:
       return ExitCode::kResumable;
   }

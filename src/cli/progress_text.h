@@ -11,6 +11,7 @@
 #include <string>
 
 #include "cli/console.h"
+#include "cli/run_words.h"
 #include "jobs/run_progress.h"
 
 namespace keyway::cli {
@@ -34,7 +35,8 @@ std::optional<std::chrono::seconds> time_left(const jobs::Progress& progress, do
 
 // Never wider than `columns`: what matters least is left out first.
 std::string progress_line(const jobs::Progress& progress, double per_second, int columns,
-                          const Style& style);
-std::string progress_json(const jobs::Progress& progress, double per_second);
+                          const Style& style, const RunWords& words = kBatchWords);
+std::string progress_json(const jobs::Progress& progress, double per_second,
+                          const RunWords& words = kBatchWords);
 
 }  // namespace keyway::cli

@@ -66,7 +66,7 @@ void ProgressView::show(const jobs::Progress& progress) {
     case ProgressMode::kBar: {
       // The last column stays free: a character there makes some terminals wrap.
       const int columns = std::max(console_.columns().value_or(80) - 1, 1);
-      std::string text = "\r" + progress_line(progress, per_second, columns, style_);
+      std::string text = "\r" + progress_line(progress, per_second, columns, style_, words_);
       text += "\x1b[J\r";
       console_.err(text);
       is_drawn_ = true;
@@ -74,11 +74,11 @@ void ProgressView::show(const jobs::Progress& progress) {
     }
     case ProgressMode::kPlain: {
       constexpr int kAnyWidth = 10'000;
-      console_.err(progress_line(progress, per_second, kAnyWidth, Style{}) + "\n");
+      console_.err(progress_line(progress, per_second, kAnyWidth, Style{}, words_) + "\n");
       break;
     }
     case ProgressMode::kJson:
-      console_.err(progress_json(progress, per_second) + "\n");
+      console_.err(progress_json(progress, per_second, words_) + "\n");
       break;
     case ProgressMode::kNone:
       break;

@@ -35,8 +35,9 @@ ProgressMode progress_mode(const std::string& choice, bool quiet, const Console&
 
 class ProgressView {
  public:
-  ProgressView(ProgressMode mode, const Console& console, Style style)
-      : mode_(mode), console_(console), style_(style) {}
+  ProgressView(ProgressMode mode, const Console& console, Style style,
+               const RunWords& words = kBatchWords)
+      : mode_(mode), console_(console), style_(style), words_(words) {}
   ~ProgressView() { clear(); }
   ProgressView(const ProgressView&) = delete;
   ProgressView& operator=(const ProgressView&) = delete;
@@ -56,6 +57,7 @@ class ProgressView {
   const ProgressMode mode_;
   const Console& console_;
   const Style style_;
+  const RunWords& words_;
   RateMeter rate_;
   std::optional<std::chrono::milliseconds> shown_at_;
   bool is_drawn_ = false;

@@ -48,6 +48,8 @@ class Handler {
 
   // No record comes any more: workers may finish and exit.
   virtual void no_more() {}
+  // After no_more() or end(): waits until nothing of it runs any more. Once.
+  virtual Task<> finished() { co_return; }
   // Ends what runs: SIGTERM to it; then its attempts end soon. SIGKILL: at once.
   virtual void end(int signal) = 0;
   // One line for each attempt that runs, without a newline at the end of the last: for SIGUSR1.

@@ -39,7 +39,7 @@ class SpawnHandler final : public Handler {
       owner_.running_.erase(this);
     }
 
-    void started(Process& process);
+    ProcessWait& start(const Command& command);
     void output(Stream stream, std::string_view text) override;
     void end(int signal);
     Handled handled(const ProcessExit& exit);
@@ -55,12 +55,13 @@ class SpawnHandler final : public Handler {
     SpawnHandler& owner_;
     const Call& call_;
     const TimePoint start_ = owner_.scheduler_.now();
-    Process* process_ = nullptr;
-    std::optional<ProcessEnding> ending_;
     bool timed_out_ = false;
     CapturedOutput out_;
     CapturedOutput err_;
     Tail tail_;
+    ProcessWait wait_{*this};
+    std::unique_ptr<Process> process_;
+    std::optional<ProcessEnding> ending_;
   };
 
   std::vector<std::string> environment_for(const Call& call) const;
@@ -80,14 +81,15 @@ Handled gave_up(Outcome outcome) {
   return handled;
 }
 
-void SpawnHandler::Run::started(Process& process) {
-  process_ = &process;
-  ending_.emplace(owner_.scheduler_, process);
-  process.write_input(call_.record->value);
-  process.write_input("\n");
-  process.close_input();
+ProcessWait& SpawnHandler::Run::start(const Command& command) {
+  process_ = owner_.processes_.start(command, wait_);
+  ending_.emplace(owner_.scheduler_, *process_);
+  process_->write_input(call_.record->value);
+  process_->write_input("\n");
+  process_->close_input();
   const Duration timeout = owner_.options_.timeout;
   if (timeout > Duration::zero()) owner_.scheduler_.add_timer(*this, start_ + timeout);
+  return wait_;
 }
 
 void SpawnHandler::Run::output(Stream stream, std::string_view text) {
@@ -152,9 +154,7 @@ Task<Handled> SpawnHandler::handle(Call call) {
     co_return gave_up(permanent_failure("a NUL byte cannot be in a variable: " + name));
   }
   Run run(*this, call);
-  ProcessWait wait(run);
-  const std::unique_ptr<Process> process = processes_.start(command, wait);
-  run.started(*process);
+  ProcessWait& wait = run.start(command);
   const ProcessExit exit = co_await wait;
   Handled handled = run.handled(exit);
   if (!exit.failure.empty() && handled.outcome.kind == Outcome::kRetry) report_failure(exit);

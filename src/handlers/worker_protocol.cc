@@ -179,7 +179,10 @@ WorkerAnswer WorkerProtocol::parse(std::string_view line) {
       return fault("has a wrong \"" + excerpt(name, 40) + "\"");
     }
   }
-  if (!document.at_end()) return fault("is more than one JSON object");
+  const char* behind = nullptr;
+  if (document.current_location().get(behind) == simdjson::SUCCESS) {
+    return fault("is more than one JSON object");
+  }
   if (fields.version != 1) {
     return fault("speaks version " + std::to_string(fields.version) + ", not 1");
   }

@@ -117,7 +117,7 @@ void append_log_line(std::string& text, const LoggedAttempt& attempt) {
   number("wait_ms", milliseconds_between(attempt.queued, attempt.start));
   number("run_ms", milliseconds_between(attempt.start, attempt.end));
   name("exit");
-  text += attempt.signal != 0 || attempt.slot == 0 ? "null" : std::to_string(attempt.exit);
+  text += attempt.signal != 0 || attempt.slot == 0 || !attempt.has_exit ? "null" : std::to_string(attempt.exit);
   number("signal", attempt.signal);
   name("outcome");
   text += '"';
@@ -142,14 +142,16 @@ Result<JobLog> JobLog::open(const std::string& path) {
   return JobLog(path, std::move(file));
 }
 
-Result<void> JobLog::append(const LoggedAttempt& attempt) {
-  line_.clear();
-  append_log_line(line_, attempt);
+Result<void> JobLog::flush() {
+  if (kept_.empty()) return {};
   ssize_t written = 0;
   do {
-    written = write(file_.get(), line_.data(), line_.size());
+    written = write(file_.get(), kept_.data(), kept_.size());
   } while (written < 0 && errno == EINTR);
-  if (written == static_cast<ssize_t>(line_.size())) return {};
+  if (written == static_cast<ssize_t>(kept_.size())) {
+    kept_.clear();
+    return {};
+  }
   const int why = written < 0 ? errno : ENOSPC;
   struct stat status{};
   if (written > 0 && fstat(file_.get(), &status) == 0) {

@@ -9,10 +9,11 @@
 // no other try in this run.
 //
 // Guarantees:
-//   (1) When append() has returned without an error, the line is the system's: it outlives this
-//       program, though not a power failure.
+//   (1) When append() or flush() has returned without an error, the lines are the system's: they
+//       outlive this program, though not a power failure.
 //   (2) A line is written whole or, if there is no room, not at all. What a crash left of a last
 //       line is cut off when the log is opened again.
+//   (3) What is only added is kept until flush(), also if that fails: who adds must flush.
 //
 // Thread safety: one thread.
 #pragma once
@@ -40,7 +41,16 @@ class JobLog {
   // Opens it for appending, and makes it if there is none.
   static Result<JobLog> open(const std::string& path);
 
-  Result<void> append(const LoggedAttempt& attempt);
+  Result<void> append(const LoggedAttempt& attempt) {
+    add(attempt);
+    return flush();
+  }
+  // For many lines with one write. True if so much is kept that it is time for one.
+  bool add(const LoggedAttempt& attempt) {
+    append_log_line(kept_, attempt);
+    return kept_.size() >= kMostKept;
+  }
+  Result<void> flush();
 
   // Calls `ended` for each final line of a log: the job's number and whether it was ok. A log that
   // is not there is an empty one. Only the last line may be torn; any other that cannot be read is
@@ -49,11 +59,13 @@ class JobLog {
                            const std::function<void(std::uint64_t seq, bool ok)>& ended);
 
  private:
+  static constexpr std::size_t kMostKept = 64 * 1024;
+
   JobLog(std::string path, FileDescriptor file) : path_(std::move(path)), file_(std::move(file)) {}
 
   std::string path_;
   FileDescriptor file_;
-  std::string line_;
+  std::string kept_;
 };
 
 }  // namespace keyway::jobs

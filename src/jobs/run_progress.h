@@ -33,9 +33,10 @@ enum class Ending {
   kHalted,        // by --halt
   kInterrupted,   // by SIGINT
   kTerminated,    // by SIGTERM or SIGHUP
-  kStoreFailed,   // what is to be kept could not be written
-  kInputFailed,   // the input was wrong, or could not be read
-  kOutputClosed,  // nobody reads stdout any more; said to nobody
+  kStoreFailed,    // what is to be kept could not be written
+  kInputFailed,    // the input was wrong, or could not be read
+  kHandlerFailed,  // no record can be handled any more
+  kOutputClosed,   // nobody reads stdout any more; said to nobody
 };
 
 struct Quantiles {
@@ -55,6 +56,8 @@ struct Summary {
   std::uint64_t failed = 0;
   std::uint64_t timed_out = 0;     // of the failed
   std::uint64_t not_run = 0;       // left over, because the run was halted or stopped
+  std::uint64_t left_out = 0;      // records that were not wanted
+  std::uint64_t duplicates = 0;    // that were known as handled
   std::uint64_t resumed_past = 0;  // ended in an earlier run, and not run again
   std::chrono::milliseconds elapsed{0};
   Quantiles running;  // of the tries
@@ -64,6 +67,7 @@ struct Summary {
   std::uint64_t bound_jobs = 0;
   std::chrono::milliseconds bound_time{0};  // during which it was at its limit
   std::string joblog_file;
+  std::string dead_file;    // empty: there are no dead letters in a file
   std::string report_file;  // empty: none
 };
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "stream/pipeline_item.h"
+#include "stream/pipeline_batch.h"
 
 namespace keyway {
 
@@ -18,9 +18,9 @@ constexpr int kMostCommitFailures = 5;
 constexpr std::uint64_t low(std::uint64_t high) { return high - high / 4; }
 
 // Keys: who is next.
-GroupPolicy key_policy(const PipelineOptions& options) {
+GroupPolicy key_policy(const PipelineOptions& options, bool has_two_levels) {
   GroupPolicy policy;
-  if (!options.by_group) {
+  if (!has_two_levels) {
     policy.global_max_in_flight = options.concurrency;
     policy.groups = options.limits;
     for (auto& [key, limits] : policy.groups) limits.queue_threshold = {};
@@ -29,7 +29,7 @@ GroupPolicy key_policy(const PipelineOptions& options) {
                           .queue_threshold = options.max_in_flight_per_key,
                           .rate = options.key_rate};
   policy.groups[std::string(kUnorderedGroup)] = {
-      .max_concurrency = options.by_group ? kUnlimited : options.concurrency,
+      .max_concurrency = has_two_levels ? kUnlimited : options.concurrency,
       .queue_threshold = kUnlimited};
   return policy;
 }
@@ -41,6 +41,7 @@ GroupPolicy call_policy(const PipelineOptions& options) {
   policy.groups = options.limits;
   for (auto& [key, limits] : policy.groups) limits.queue_threshold = kUnlimited;
   policy.default_group = {.max_concurrency = options.group_concurrency};
+  policy.groups[std::string(kUnorderedGroup)] = {.max_concurrency = options.concurrency};
   return policy;
 }
 
@@ -55,8 +56,13 @@ Pipeline::Engine::Engine(Source& source, PipelineOptions options, detail::AnyHan
       scheduler_(scheduler),
       handling_(scheduler.has_no_threads() ? &scheduler : nullptr),
       random_(options_.seed != 0 ? options_.seed : std::random_device()()) {
-  if (options_.by_group) calls_.emplace(call_policy(options_), scheduler);
-  executor_.emplace(key_policy(options_), scheduler);
+  if (options_.by_group && handler_.batch) {
+    throw Exception({ErrorCode::kInvalidArgument, "a pipeline has batches or limits of groups"});
+  }
+  if (has_two_levels()) calls_.emplace(call_policy(options_), scheduler);
+  if (takes_distinct_keys()) batch_line_ = std::make_unique<BatchLine>(*this);
+  if (takes_one_key()) backlog_ = std::make_unique<KeyBacklog>();
+  executor_.emplace(key_policy(options_, has_two_levels()), scheduler);
 }
 
 Pipeline::Engine::~Engine() {
@@ -226,9 +232,7 @@ bool Pipeline::Engine::dispatch_held(const std::shared_ptr<Partition>& partition
     bytes_.fetch_add(held.record.value.size());
     in_flight_.fetch_add(1);
     dispatching_ = std::this_thread::get_id();
-    Item item(*this, partition, std::move(held));
-    const Result<void> posted = executor_->post(
-        group, [this, moved = std::move(item)]() mutable { return process(&moved); });
+    const bool posted = dispatch(Item(*this, partition, std::move(held)), group);
     dispatching_ = std::thread::id();
     if (!posted) {
       partition->held.push_front({*std::move(turned_away_), entry, since});
@@ -237,6 +241,17 @@ bool Pipeline::Engine::dispatch_held(const std::shared_ptr<Partition>& partition
     any = true;
   }
   return any;
+}
+
+// If its key is full, the item goes, and is turned away.
+bool Pipeline::Engine::dispatch(Item item, const std::string& group) {
+  if (backlog_ == nullptr) {
+    auto task = [this, moved = std::move(item)]() mutable { return process(&moved); };
+    return executor_->post(group, std::move(task)).ok();
+  }
+  backlog_->add(group, std::move(item));
+  if (executor_->post(group, [this, group] { return visit(group); }).ok()) return true;
+  return !backlog_->take_back(group);
 }
 
 std::string Pipeline::Engine::group_of(const Record& record) const {

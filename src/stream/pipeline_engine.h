@@ -11,11 +11,14 @@
 #pragma once
 
 #include <atomic>
+#include <exception>
+#include <list>
 #include <map>
 #include <memory>
 #include <optional>
 #include <random>
 #include <set>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -53,6 +56,16 @@ class Pipeline::Engine final : private Pump, private Timer {
     Duration wait{};  // before the next one
   };
 
+  class Measured;  // an attempt, while it lives
+  struct BatchMember;
+  struct Tried;      // with its record
+  class BatchLine;   // records that have their turn, and wait for others to be handled with
+  class KeyBacklog;  // records by key, for who takes several of them
+
+  bool takes_distinct_keys() const;
+  bool takes_one_key() const;
+  bool has_two_levels() const { return options_.by_group || takes_distinct_keys(); }
+
   // The pump.
   void step() override;
   void fire() override { wake(); }
@@ -66,6 +79,7 @@ class Pipeline::Engine final : private Pump, private Timer {
   bool is_paused_by_user(PartitionId id) KEYWAY_EXCLUDES(shown_mutex_);
   void give_up(Partition& partition);
   bool dispatch_held(const std::shared_ptr<Partition>& partition);
+  bool dispatch(Item item, const std::string& group);
   void balance(Partition& partition);
   bool holds_records() const;
   bool is_revoking();
@@ -79,12 +93,18 @@ class Pipeline::Engine final : private Pump, private Timer {
   // A record, on any thread.
   Task<void> process(Item* in_flight);
   enum class Judged { kOver, kAgain };
+  static Outcome outcome_of(std::exception_ptr thrown);
   bool settled_untried(Item& item);
   Judged judge(Item& item, Tries& tries, Outcome outcome);
-  Task<Outcome> attempt(const Record* record, Attempt attempt);
+  Task<std::optional<Outcome>> attempt(Item* item, Attempt attempt);
   Outcome call_plain(const Record& record, const Attempt& attempt);
   Task<Outcome> call_coroutine(const Record* record, Attempt attempt);
-  Task<Outcome> call_in_group(const Record* record, Attempt attempt);
+  Task<std::optional<Outcome>> call_in_group(Item* item, Attempt attempt);
+  Task<std::optional<Outcome>> call_if_wanted(Item* item, Attempt attempt);
+  Task<void> visit(std::string group);
+  void settle_or_keep(std::list<Tried>& batch, std::vector<Outcome> outcomes);
+  Task<void> run_batch(std::vector<BatchMember*> members);
+  Task<std::vector<Outcome>> call_batch(std::span<const Batch::Member> members);
   Task<void> rest(Partition* partition, Duration duration);
   Duration backoff(int attempts) KEYWAY_EXCLUDES(random_mutex_);
   Duration until_rate_allows() KEYWAY_EXCLUDES(rate_mutex_);
@@ -156,6 +176,8 @@ class Pipeline::Engine final : private Pump, private Timer {
   // With groups, a record's task has its key, and its call, a task of the other executor, has its group and its place
   // of `concurrency`: so one that waits for its group keeps nobody but its key from going on.
   std::optional<GroupExecutor> calls_;
+  std::unique_ptr<BatchLine> batch_line_;
+  std::unique_ptr<KeyBacklog> backlog_;
   std::optional<GroupExecutor> executor_;
 };
 

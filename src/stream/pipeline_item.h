@@ -12,6 +12,22 @@ namespace keyway {
 // Keys that no record can have: they begin with a byte that is no text.
 inline constexpr std::string_view kUnorderedGroup = "\x01unordered";
 
+class Pipeline::Engine::Measured {
+ public:
+  Measured(Engine& engine, TimePoint queued) : engine_(engine), began_(engine.handling_.begin()) {
+    if (began_ != TimePoint()) engine_.waiting_.add(began_ - queued);
+  }
+  ~Measured() {
+    if (began_ != TimePoint()) engine_.handling_.end(began_);
+  }
+  Measured(const Measured&) = delete;
+  Measured& operator=(const Measured&) = delete;
+
+ private:
+  Engine& engine_;
+  const TimePoint began_;
+};
+
 class Pipeline::Engine::Item {
  public:
   Item(Engine& engine, std::shared_ptr<Partition> partition, Partition::Held held)

@@ -4,15 +4,13 @@
 #include <utility>
 
 #include "keyway/rest.h"
-#include "stream/pipeline_item.h"
+#include "stream/pipeline_batch.h"
 
 namespace keyway {
 
 using std::chrono::system_clock;
 
-namespace {
-
-Outcome outcome_of(std::exception_ptr thrown) {
+Outcome Pipeline::Engine::outcome_of(std::exception_ptr thrown) {
   try {
     std::rethrow_exception(std::move(thrown));
   } catch (const PermanentError& error) {
@@ -23,8 +21,6 @@ Outcome outcome_of(std::exception_ptr thrown) {
     return retry("it threw something that is no std::exception");
   }
 }
-
-}  // namespace
 
 Task<void> Pipeline::Engine::process(Item* in_flight) {
   Item& item = *in_flight;
@@ -40,16 +36,13 @@ Task<void> Pipeline::Engine::process(Item* in_flight) {
     }
     ++tries.number;
     const Attempt now{.number = tries.number, .most = options_.retry.attempts, .queued = queued};
-    const TimePoint began = handling_.begin();
-    if (began != TimePoint()) waiting_.add(began - queued);
-    Outcome outcome;
+    std::optional<Outcome> outcome;
     if (handler_.plain && !calls_) {
       outcome = call_plain(item.record(), now);
     } else {
-      outcome = co_await attempt(&item.record(), now);
+      outcome = co_await attempt(&item, now);
     }
-    if (began != TimePoint()) handling_.end(began);
-    if (judge(item, tries, std::move(outcome)) == Judged::kOver) co_return;
+    if (!outcome || judge(item, tries, *std::move(outcome)) == Judged::kOver) co_return;
     co_await rest(&partition, tries.wait);
     if (item.entry() != nullptr) item.entry()->set_retrying(false);
     queued = handling_.now();
@@ -105,34 +98,41 @@ Pipeline::Engine::Judged Pipeline::Engine::judge(Item& item, Tries& tries, Outco
   return Judged::kAgain;
 }
 
-// Whatever it throws is an outcome.
-Task<Outcome> Pipeline::Engine::attempt(const Record* record, Attempt attempt) {
+// Whatever it throws is an outcome. None: before its call could begin, it was not wanted any more.
+Task<std::optional<Outcome>> Pipeline::Engine::attempt(Item* item, Attempt attempt) {
   std::exception_ptr thrown;
   try {
-    Task<Outcome> call = calls_ ? call_in_group(record, attempt) : call_coroutine(record, attempt);
-    co_return co_await std::move(call);
+    if (batch_line_ != nullptr) {
+      BatchMember member{.partition = &item->partition(), .seen = {&item->record(), attempt}};
+      co_await batch_line_->join(&member);
+      co_return std::move(member.outcome);
+    }
+    if (calls_) co_return co_await call_in_group(item, attempt);
+    co_return co_await call_coroutine(&item->record(), attempt);
   } catch (...) {
     thrown = std::current_exception();
   }
   co_return outcome_of(std::move(thrown));
 }
 
-Task<Outcome> Pipeline::Engine::call_in_group(const Record* record, Attempt attempt) {
-  const std::string group(record->group.value_or(record->key.value_or(std::string_view())));
-  const std::string_view name = group.empty() ? std::string_view("\x01none") : group;
-  if (handler_.plain) {
-    auto call = [this, record, attempt] { return handler_.plain(*record, attempt); };
-    TaskHandle<Outcome> handle = calls_->submit(name, "", call);
-    GroupResult<Outcome> result = co_await handle;
-    co_return std::move(result.value());
-  }
-  auto call = [this, record, attempt] { return call_coroutine(record, attempt); };
-  TaskHandle<Outcome> handle = calls_->submit(name, "", call);
-  GroupResult<Outcome> result = co_await handle;
+Task<std::optional<Outcome>> Pipeline::Engine::call_in_group(Item* item, Attempt attempt) {
+  const Record& record = item->record();
+  const std::string group(record.group.value_or(record.key.value_or(std::string_view())));
+  auto call = [this, item, attempt] { return call_if_wanted(item, attempt); };
+  TaskHandle<std::optional<Outcome>> handle =
+      calls_->submit(group.empty() ? kUnorderedGroup : group, "", call);
+  GroupResult<std::optional<Outcome>> result = co_await handle;
   co_return std::move(result.value());
 }
 
+Task<std::optional<Outcome>> Pipeline::Engine::call_if_wanted(Item* item, Attempt attempt) {
+  if (item->partition().is_dropped() || halts_) co_return std::nullopt;
+  if (handler_.plain) co_return call_plain(item->record(), attempt);
+  co_return co_await call_coroutine(&item->record(), attempt);
+}
+
 Outcome Pipeline::Engine::call_plain(const Record& record, const Attempt& attempt) {
+  const Measured measured(*this, attempt.queued);
   try {
     return handler_.plain(record, attempt);
   } catch (...) {
@@ -142,6 +142,7 @@ Outcome Pipeline::Engine::call_plain(const Record& record, const Attempt& attemp
 
 // With a timeout, it is asked to stop when the time is over; and when the pipeline's own task is.
 Task<Outcome> Pipeline::Engine::call_coroutine(const Record* record, Attempt attempt) {
+  const Measured measured(*this, attempt.queued);
   const Duration timeout = options_.retry.attempt_timeout;
   if (timeout == Duration::zero()) co_return co_await handler_.coroutine(*record, attempt);
   struct Alarm final : Timer {
