@@ -95,10 +95,9 @@ std::vector<OptionSpec> failure_options(const std::string& item) {
        .value = "WHEN",
        .kind = ValueKind::kText,
        .help = "stop the run after failures: never, now,fail=N, soon,fail=N or soon,fail=N%",
-       .details =
-           "`soon` starts nothing more and lets what runs finish; `now` ends it. With % it "
-           "is that part of the " +
-           item + "s that ended. The rest is run by the same command, called again.",
+       .details = "`soon` starts nothing more and lets what runs finish; `now` ends it. With % it "
+                  "is that part of the " +
+                  item + "s that ended. The rest is run by the same command, called again.",
        .fallback = "never",
        .choices = {"never", "now,fail=1", "soon,fail=1", "soon,fail=10%"},
        .example = "soon,fail=3",

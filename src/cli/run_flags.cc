@@ -99,8 +99,7 @@ void take_choices(const std::string& order, const std::string& delivery, const s
   options.order = order == "key"         ? Order::kKey
                   : order == "partition" ? Order::kPartition
                                          : Order::kNone;
-  options.delivery =
-      delivery == "at-most-once" ? Delivery::kAtMostOnce : Delivery::kAtLeastOnce;
+  options.delivery = delivery == "at-most-once" ? Delivery::kAtMostOnce : Delivery::kAtLeastOnce;
   options.on_dead = on_dead == "park"   ? OnDead::kPark
                     : on_dead == "halt" ? OnDead::kHalt
                                         : OnDead::kContinue;

@@ -41,8 +41,7 @@ std::string plan_row(const std::string& key, int width, const std::string& limit
 
 Result<RunPlan> plan_run(const run::RunOptions& options,
                          const std::function<void(std::string_view line)>& tell) {
-  RunPlan plan{
-      .name = name_of(options), .has_keys = !options.key.empty(), .at_once = options.jobs};
+  RunPlan plan{.name = name_of(options), .has_keys = !options.key.empty(), .at_once = options.jobs};
   std::unordered_map<std::string, LanePlan> lanes;
   const Result<run::Plan> read = run::plan_stream(options, [&](const run::PlannedRecord& record) {
     if (!record.defect.empty()) {
@@ -84,7 +83,8 @@ std::string plan_text(const RunPlan& plan) {
   text += "; nothing was run\n";
   if (!plan.has_keys || plan.lanes.empty()) return text;
   int width = display_width("key");
-  for (const LanePlan& lane : plan.lanes) width = std::max(width, display_width(printable(lane.key)));
+  for (const LanePlan& lane : plan.lanes)
+    width = std::max(width, display_width(printable(lane.key)));
   text += plan_row("key", width, "at once", "records");
   for (const LanePlan& lane : plan.lanes) {
     text += plan_row(printable(lane.key), width, grouped(static_cast<unsigned>(lane.limit)),

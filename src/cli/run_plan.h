@@ -25,8 +25,8 @@ struct RunPlan {
   bool has_keys = false;
   int at_once = 1;
   std::uint64_t records = 0;
-  std::uint64_t dead = 0;        // would become dead letters untried
-  std::uint64_t done = 0;        // in an earlier run
+  std::uint64_t dead = 0;  // would become dead letters untried
+  std::uint64_t done = 0;  // in an earlier run
   std::uint64_t keys = 0;
   std::vector<LanePlan> lanes;  // the longest, longest first
 };

@@ -78,8 +78,9 @@ std::vector<OptionSpec> delivery_options() {
        .value = "HOW",
        .kind = ValueKind::kChoice,
        .help = "at-least-once: nothing is lost; at-most-once: nothing is handled twice",
-       .details = "`at-least-once` commits a record when it is done: after a crash, those that were "
-                  "not committed come again. `at-most-once` commits it before it is handled.",
+       .details =
+           "`at-least-once` commits a record when it is done: after a crash, those that were "
+           "not committed come again. `at-most-once` commits it before it is handled.",
        .fallback = "at-least-once",
        .choices = {"at-least-once", "at-most-once"},
        .configurable = true,
@@ -141,7 +142,8 @@ std::vector<OptionSpec> options() {
   append(all, handler_options());
   std::vector<OptionSpec> limits = limit_options();
   for (OptionSpec& option : limits) {
-    if (option.name == "jobs") option.fallback_text = "the number of CPUs; 16 with --worker or --http";
+    if (option.name == "jobs")
+      option.fallback_text = "the number of CPUs; 16 with --worker or --http";
     if (option.name == "limit") {
       option.help = "how many of one group run at once; without --group, of one key";
     }
@@ -227,18 +229,18 @@ meanwhile its key waits, and nobody else does. One that fails for good becomes a
 
 No record is lost, whatever ends the run: what was not done is handled by the same command, called
 again.)",
-      .examples =
-          {{"keyway run orders.jsonl --key .user -- ./bill.sh",
-            "a process per order; the orders of one user one after the other"},
-           {"keyway run orders.jsonl --key .user --worker -j 32 -- python3 bill.py",
-            "32 long-lived workers"},
-           {"keyway run orders.jsonl --key .user --http http://localhost:8080/bill",
-            "POST each order"},
-           {"keyway run hosts.txt --lines -j 20 -- ssh {} uptime", "plain lines; nothing in order"},
-           {"keyway run app.log --follow --key .session --dead log -- ./index",
-            "for ever; dead letters to the log"},
-           {"kcat -C -t orders | keyway run - --name orders --key .user -- ./bill.sh",
-            "from a pipe; the state is in orders.keyway"}},
+      .examples = {{"keyway run orders.jsonl --key .user -- ./bill.sh",
+                    "a process per order; the orders of one user one after the other"},
+                   {"keyway run orders.jsonl --key .user --worker -j 32 -- python3 bill.py",
+                    "32 long-lived workers"},
+                   {"keyway run orders.jsonl --key .user --http http://localhost:8080/bill",
+                    "POST each order"},
+                   {"keyway run hosts.txt --lines -j 20 -- ssh {} uptime",
+                    "plain lines; nothing in order"},
+                   {"keyway run app.log --follow --key .session --dead log -- ./index",
+                    "for ever; dead letters to the log"},
+                   {"kcat -C -t orders | keyway run - --name orders --key .user -- ./bill.sh",
+                    "from a pipe; the state is in orders.keyway"}},
       .arguments = {{.name = "SOURCE",
                      .kind = ValueKind::kFile,
                      .help = "a file of JSON lines, or of plain ones with --lines; - is standard "

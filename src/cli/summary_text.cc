@@ -134,9 +134,8 @@ std::string how_it_failed(const FailedJob& job) {
 
 std::string summary_text(const jobs::Summary& summary, std::span<const FailedJob> failed,
                          const Style& style, const RunWords& words) {
-  std::string text =
-      fmt::format("{} {}: {}", opening(summary, style), elapsed_text(summary.elapsed),
-                  counted(summary.jobs, words.item));
+  std::string text = fmt::format("{} {}: {}", opening(summary, style),
+                                 elapsed_text(summary.elapsed), counted(summary.jobs, words.item));
   if (!words.is_stream || summary.groups > 0) text += ", " + counted(summary.groups, words.group);
   if (summary.jobs > 0) text += ", " + human_rate(per_second(summary));
   text += "\n" + outcomes(summary, style, words);

@@ -117,7 +117,9 @@ void append_log_line(std::string& text, const LoggedAttempt& attempt) {
   number("wait_ms", milliseconds_between(attempt.queued, attempt.start));
   number("run_ms", milliseconds_between(attempt.start, attempt.end));
   name("exit");
-  text += attempt.signal != 0 || attempt.slot == 0 || !attempt.has_exit ? "null" : std::to_string(attempt.exit);
+  text += attempt.signal != 0 || attempt.slot == 0 || !attempt.has_exit
+              ? "null"
+              : std::to_string(attempt.exit);
   number("signal", attempt.signal);
   name("outcome");
   text += '"';

@@ -30,9 +30,9 @@ struct Progress {
 
 enum class Ending {
   kFinished,
-  kHalted,        // by --halt
-  kInterrupted,   // by SIGINT
-  kTerminated,    // by SIGTERM or SIGHUP
+  kHalted,         // by --halt
+  kInterrupted,    // by SIGINT
+  kTerminated,     // by SIGTERM or SIGHUP
   kStoreFailed,    // what is to be kept could not be written
   kInputFailed,    // the input was wrong, or could not be read
   kHandlerFailed,  // no record can be handled any more

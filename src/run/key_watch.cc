@@ -11,7 +11,7 @@ void KeyWatch::change(std::string_view key, Change what) {
   Records& records = place->second;
   const bool waited = records.waits();
   what(records);
-  waiting_ += (records.waits() ? 1U : 0U) - (waited ? 1U : 0U);
+  if (waited != records.waits()) records.waits() ? ++waiting_ : --waiting_;
   if (records.all == 0) now_.erase(place);
 }
 
