@@ -203,4 +203,13 @@ Result<DeadLetterReader::Next> DeadLetterReader::next() {
   return Next::kLetter;
 }
 
+Result<void> DeadLetterReader::seek(Offset begin) {
+  if (begin == end_ || file_ == nullptr) return {};
+  if (fseeko(file_.get(), begin, SEEK_SET) != 0) {
+    return system_error("cannot read " + path_, errno);
+  }
+  end_ = begin;
+  return {};
+}
+
 }  // namespace keyway

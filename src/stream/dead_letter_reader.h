@@ -62,6 +62,8 @@ class DeadLetterReader {
     kEnd,
   };
   Result<Next> next();
+  // The next line is the one that begins at `begin`. number() counts on from where it was.
+  Result<void> seek(Offset begin);
 
   // Of kLetter, until the next call of next().
   StoredLetter& letter() { return letter_; }
