@@ -1,6 +1,7 @@
 # What the program needs besides the library. On Debian 12: see scripts/setup.sh.
 set(keyway_missing "")
-foreach(package_and_name IN ITEMS CLI11:libcli11-dev tomlplusplus:libtomlplusplus-dev fmt:libfmt-dev simdjson:libsimdjson-dev)
+foreach(package_and_name IN ITEMS CLI11:libcli11-dev tomlplusplus:libtomlplusplus-dev fmt:libfmt-dev simdjson:libsimdjson-dev
+    Boost:libboost1.81-dev OpenSSL:libssl-dev)
   string(REPLACE ":" ";" pair "${package_and_name}")
   list(GET pair 0 package)
   list(GET pair 1 debian_name)
