@@ -134,8 +134,8 @@ void speed(Offset records, int rounds) {
                 rates.back() / 1e6, memory.front(), memory.back());
   }
   const auto [least, most] = std::minmax_element(rates.begin(), rates.end());
-  std::printf("no-op handler, %zu Zipf keys in order: %.2f million records/s (%.2f to %.2f)\n", kKeys,
-              median(rates) / 1e6, *least / 1e6, *most / 1e6);
+  std::printf("no-op handler, %zu Zipf keys in order: %.2f million records/s (%.2f to %.2f)\n",
+              kKeys, median(rates) / 1e6, *least / 1e6, *most / 1e6);
 }
 
 // ---- stuck
@@ -145,12 +145,10 @@ void stuck(Offset records) {
   std::stop_source stop;
   std::atomic<std::uint64_t> handled = 0;
   const PipelineOptions options;
-  Pipeline pipeline(
-      source, PipelineOptions(options),
-        [&](const Record& record) -> Task<void> {
-        if (record.offset == 0) co_await sleep_for(std::chrono::hours(1));
-        handled.fetch_add(1, std::memory_order_relaxed);
-      });
+  Pipeline pipeline(source, PipelineOptions(options), [&](const Record& record) -> Task<void> {
+    if (record.offset == 0) co_await sleep_for(std::chrono::hours(1));
+    handled.fetch_add(1, std::memory_order_relaxed);
+  });
   std::jthread end_it([&] {
     std::uint64_t before = 0;
     do {
@@ -165,6 +163,85 @@ void stuck(Offset records) {
               source.most_gaps);
 }
 
+// ---- table
+
+constexpr int kTableRecords = 10'000;
+constexpr int kAtOnce = 16;
+
+struct Work {
+  std::vector<std::string> keys;
+  std::vector<std::uint32_t> order;
+  std::vector<std::chrono::microseconds> waits;
+};
+
+// `keys` 0: in no order.
+Work make_work(std::size_t keys) {
+  std::mt19937_64 random(keys + 1);
+  Work work{.keys = key_names(keys), .order = {}, .waits = {}};
+  for (int i = 0; i < kTableRecords; ++i) {
+    work.order.push_back(keys == 0 ? 0 : static_cast<std::uint32_t>(random() % keys));
+    work.waits.emplace_back(random() % 5000);
+  }
+  return work;
+}
+
+double least_seconds(const Work& work) {
+  std::map<std::uint32_t, double> of_key;
+  double all = 0;
+  for (std::size_t i = 0; i < work.waits.size(); ++i) {
+    const double seconds = Seconds(work.waits[i]).count();
+    all += seconds;
+    of_key[work.order[i]] += seconds;
+  }
+  double least = all / kAtOnce;
+  if (work.keys.empty()) return least;
+  for (const auto& [key, seconds] : of_key) least = std::max(least, seconds);
+  return least;
+}
+
+enum class Waits { kCoroutine, kThread };
+
+double measure(const Work& work, Waits kind) {
+  MadeSource source(work.keys, work.order, kTableRecords);
+  const PipelineOptions options{.concurrency = kAtOnce};
+  const auto wait_of = [&](const Record& record) {
+    return work.waits[static_cast<std::size_t>(record.offset)];
+  };
+  const auto coroutine = [&](const Record& record) -> Task<void> {
+    co_await sleep_for(wait_of(record));
+  };
+  const auto plain = [&](const Record& record) { std::this_thread::sleep_for(wait_of(record)); };
+  std::unique_ptr<Pipeline> pipeline;
+  if (kind == Waits::kCoroutine) {
+    pipeline = std::make_unique<Pipeline>(source, options, coroutine);
+  } else {
+    pipeline = std::make_unique<Pipeline>(source, options, plain);
+  }
+  const auto began = Clock::now();
+  run_to_end(*pipeline);
+  return Seconds(Clock::now() - began).count();
+}
+
+void table(int rounds) {
+  std::printf(
+      "10,000 records that wait 0 to 5 ms, 16 at once; over: the time over the least there is\n");
+  std::printf("  %-10s %8s   %-26s   %-26s\n", "keys", "least", "coroutines", "threads");
+  for (const std::size_t keys : {1, 2, 5, 10, 20, 100, 1'000, 10'000, 0}) {
+    const Work work = make_work(keys);
+    const double least = least_seconds(work);
+    const std::string name = keys == 0 ? "unordered" : std::to_string(keys);
+    std::printf("  %-10s %6.2f s", name.c_str(), least);
+    for (const Waits kind : {Waits::kCoroutine, Waits::kThread}) {
+      std::vector<double> over;
+      for (int round = 0; round < rounds; ++round) over.push_back(measure(work, kind) / least);
+      const auto [low, high] = std::minmax_element(over.begin(), over.end());
+      std::printf("   %6.2f s  %.3f (%.3f-%.3f)", median(over) * least, median(over), *low, *high);
+      std::fflush(stdout);
+    }
+    std::printf("\n");
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -177,4 +254,5 @@ int main(int argc, char** argv) {
   }
   if (what == "speed") speed(records, rounds);
   if (what == "stuck") stuck(records);
+  if (what == "table") table(rounds);
 }

@@ -146,7 +146,7 @@ std::string summary_text(const jobs::Summary& summary, std::span<const FailedJob
                         words.is_stream ? " in a row" : "", human_duration(summary.bound_time),
                         human_duration(summary.elapsed), words.is_stream ? "" : " at its limit");
   }
-  if (!failed.empty()) text += failures(summary, failed);
+  if (!words.is_stream && !failed.empty()) text += failures(summary, failed);
   if (!summary.dead_file.empty()) {
     text += fmt::format("  dead letters: {}  (keyway dead replay {})\n",
                         printable(summary.dead_file), printable(replayed_from(summary.dead_file)));

@@ -63,7 +63,7 @@ class StreamRun::WatchedLetters final : public DeadLetters {
   StreamRun& run_;
 };
 
-// How long what runs may go on after the first signal.
+// How long what runs may go on after the first signal, and workers after their last record.
 class StreamRun::GraceTimer final : private Timer {
  public:
   explicit GraceTimer(StreamRun& run) : run_(run) {
@@ -72,10 +72,7 @@ class StreamRun::GraceTimer final : private Timer {
   ~GraceTimer() { run_.scheduler_.cancel_timer(*this); }
 
  private:
-  void fire() override {
-    run_.notice("the grace is over: ending what still runs");
-    run_.stop(run_.ending_, Stop::kTerminate, /*within_grace=*/false);
-  }
+  void fire() override { run_.grace_is_over(); }
 
   StreamRun& run_;
 };

@@ -92,11 +92,19 @@ Result<bool> StreamRun::classify(Record& record) {
 Result<jobs::Summary> StreamRun::run() {
   const Result<PipelineEnd> end = pipeline_->run_until(stopping_.get_token());
   if (!source_->was_opened()) return end.error();
-  grace_.reset();
+  finish_handler();
   flush_log();
   while (!printer_.idle() && scheduler_.run_one()) {
   }
   return summary(end);
+}
+
+// Workers are told that no record comes, and exit; those that do not are ended.
+void StreamRun::finish_handler() {
+  parts_.handler.no_more();
+  if (!grace_) grace_ = std::make_unique<GraceTimer>(*this);
+  sync_wait(scheduler_, parts_.handler.finished());
+  grace_.reset();
 }
 
 LoggedAttempt::Time StreamRun::wall(TimePoint time) const {
@@ -156,6 +164,12 @@ void StreamRun::stop(Ending reason, Stop step, bool within_grace) {
   stop_ = step;
   if (step == Stop::kKill) printer_.give_up();
   parts_.handler.end(step == Stop::kKill ? SIGKILL : SIGTERM);
+}
+
+void StreamRun::grace_is_over() {
+  notice("the grace is over: ending what still runs");
+  if (stop_ == Stop::kNot) return parts_.handler.end(SIGTERM);
+  stop(ending_, Stop::kTerminate, /*within_grace=*/false);
 }
 
 void StreamRun::handler_failed(const Error& error) {

@@ -115,6 +115,8 @@ class StreamRun {
   void halt_if_reached();
   void handler_failed(const Error& error);
   void first_records(const std::vector<Record>& records, bool at_end);
+  void finish_handler();
+  void grace_is_over();
   void stop(jobs::Ending reason, Stop step, bool within_grace);
   bool is_ending_attempts() const { return stop_ >= Stop::kTerminate || handler_failed_; }
   void notice(std::string_view text) const;

@@ -66,6 +66,11 @@ class FakeHandler final : public Handler {
     co_return handled;
   }
   void end(int with) override { signal = with; }
+  void no_more() override { told_the_end = true; }
+  Task<> finished() override {
+    EXPECT_TRUE(told_the_end);
+    while (lingers && signal == 0) co_await sleep_for(100ms);
+  }
   std::string describe_running() const override { return "f:1  key a\nf:2  key b"; }
 
   std::map<std::string, std::vector<Does>> does;
@@ -73,6 +78,8 @@ class FakeHandler final : public Handler {
   std::set<int> slots;
   int signal = 0;
   int fails_after = 0;
+  bool told_the_end = false;
+  bool lingers = false;
 
  private:
   testing::SimScheduler& sim_;
@@ -331,6 +338,15 @@ TEST_F(StreamRunTest, WhatWasLeftIsHandledByTheNextRun) {
   EXPECT_EQ(handler_.handled_ids, (Ids{"0:0"}));
   run();
   EXPECT_EQ(handler_.handled_ids, (Ids{"0:0", "0:1", "0:2"}));
+}
+
+TEST_F(StreamRunTest, WorkersThatDoNotExitAfterTheLastRecordAreEnded) {
+  records({"a"});
+  handler_.lingers = true;
+  const jobs::Summary summary = run();
+  EXPECT_EQ(summary.ending, Ending::kFinished);
+  EXPECT_EQ(handler_.signal, SIGTERM);
+  EXPECT_NEAR(std::chrono::duration<double>(took_).count(), 31, 0.2);
 }
 
 // ---- failures

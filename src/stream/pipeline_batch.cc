@@ -133,8 +133,7 @@ Task<void> Pipeline::Engine::visit(std::string group) {
     if (batch.empty()) break;
     std::vector<Batch::Member> seen;
     for (Tried& one : batch) {
-      seen.push_back(
-          {&one.item.record(), {++one.tries.number, options_.retry.attempts, one.queued}});
+      seen.push_back({&one.item.record(), begin_try(one.tries, one.queued)});
     }
     std::vector<Outcome> outcomes = co_await call_batch(seen);
     settle_or_keep(batch, std::move(outcomes));

@@ -132,7 +132,7 @@ void Pipeline::Engine::wait_until(TimePoint time) {
 
 bool Pipeline::Engine::holds_records() const {
   return std::any_of(partitions_.begin(), partitions_.end(),
-                     [](const auto& one) { return !one.second->held.empty(); });
+                     [](const auto& one) { return one.second->holds_any(); });
 }
 
 // ---- reading
@@ -181,8 +181,9 @@ void Pipeline::Engine::take_in(PartitionEvent& event) {
 
 // Nothing of it begins any more, and nobody waits for a next try.
 void Pipeline::Engine::give_up(Partition& partition) {
-  dropped_ += partition.held.size();
+  dropped_ += partition.held.size() - partition.first_held;
   partition.held.clear();
+  partition.first_held = 0;
   partition.drop.request_stop();
 }
 
@@ -222,24 +223,24 @@ bool Pipeline::Engine::classify(Record& record, Ledger::Entry& entry) {
 // In order, until one finds its key full. True if any was dispatched.
 bool Pipeline::Engine::dispatch_held(const std::shared_ptr<Partition>& partition) {
   bool any = false;
-  while (!partition->held.empty()) {
-    Partition::Held held = std::move(partition->held.front());
-    partition->held.pop_front();
-    Ledger::Entry* const entry = held.entry;
-    const TimePoint since = held.since;
+  while (partition->holds_any()) {
+    Partition::Held& held = partition->held[partition->first_held];
     const std::string group = group_of(held.record);
     partition->in_flight.fetch_add(1);
     bytes_.fetch_add(held.record.value.size());
     in_flight_.fetch_add(1);
-    dispatching_ = std::this_thread::get_id();
-    const bool posted = dispatch(Item(*this, partition, std::move(held)), group);
-    dispatching_ = std::thread::id();
+    dispatching_.store(std::this_thread::get_id(), std::memory_order_relaxed);
+    const bool posted = dispatch(Item(*this, partition, held), group);
+    dispatching_.store(std::thread::id(), std::memory_order_relaxed);
     if (!posted) {
-      partition->held.push_front({*std::move(turned_away_), entry, since});
+      held.record = *std::move(turned_away_);
       return any;
     }
+    ++partition->first_held;
     any = true;
   }
+  partition->held.clear();
+  partition->first_held = 0;
   return any;
 }
 
@@ -267,7 +268,7 @@ void Pipeline::Engine::balance(Partition& partition) {
     return used >= (partition.paused ? low(most) : most);
   };
   partition.ledger.watermark();  // lets go of what is done
-  const bool full = is_paused_by_user(partition.ledger.partition()) || !partition.held.empty() ||
+  const bool full = is_paused_by_user(partition.ledger.partition()) || partition.holds_any() ||
                     over(partition.in_flight, options_.max_in_flight) ||
                     over(partition.ledger.window(), options_.max_window);
   if (full == partition.paused || partition.is_dropped()) return;

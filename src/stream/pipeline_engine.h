@@ -92,6 +92,9 @@ class Pipeline::Engine final : private Pump, private Timer {
 
   // A record, on any thread.
   Task<void> process(Item* in_flight);
+  bool settled_at_once(Item& item, Tries& tries);
+  Task<void> process_in_turns(Item* in_flight, Tries tries);
+  Attempt begin_try(Tries& tries, TimePoint queued) const;
   enum class Judged { kOver, kAgain };
   static Outcome outcome_of(std::exception_ptr thrown);
   bool settled_untried(Item& item);

@@ -30,7 +30,8 @@ class Pipeline::Engine::Measured {
 
 class Pipeline::Engine::Item {
  public:
-  Item(Engine& engine, std::shared_ptr<Partition> partition, Partition::Held held)
+  // Takes the record out of `held`.
+  Item(Engine& engine, std::shared_ptr<Partition> partition, Partition::Held& held)
       : engine_(&engine),
         partition_(std::move(partition)),
         entry_(held.entry),

@@ -22,20 +22,41 @@ Outcome Pipeline::Engine::outcome_of(std::exception_ptr thrown) {
   }
 }
 
+// Most records are done by their first try, without waiting for anything: they need no large frame.
 Task<void> Pipeline::Engine::process(Item* in_flight) {
+  Tries tries;
+  if (settled_untried(*in_flight) || settled_at_once(*in_flight, tries)) co_return;
+  co_await process_in_turns(in_flight, tries);
+}
+
+bool Pipeline::Engine::settled_at_once(Item& item, Tries& tries) {
+  tries.first = system_clock::now();
+  if (!handler_.plain || calls_ || options_.rate) return false;
+  if (item.partition().is_dropped() || halts_) return true;
+  return judge(item, tries, call_plain(item.record(), begin_try(tries, item.since()))) ==
+         Judged::kOver;
+}
+
+Attempt Pipeline::Engine::begin_try(Tries& tries, TimePoint queued) const {
+  return {.number = ++tries.number, .most = options_.retry.attempts, .queued = queued};
+}
+
+Task<void> Pipeline::Engine::process_in_turns(Item* in_flight, Tries tries) {
   Item& item = *in_flight;
   Partition& partition = item.partition();
-  if (settled_untried(item)) co_return;
-  Tries tries{.number = 0, .first = system_clock::now(), .wait = {}};
   TimePoint queued = item.since();
-  while (!partition.is_dropped() && !halts_) {
+  while (true) {
+    if (tries.number > 0) {
+      co_await rest(&partition, tries.wait);
+      if (item.entry() != nullptr) item.entry()->set_retrying(false);
+      queued = handling_.now();
+    }
     if (options_.rate) {
       const Duration wait = until_rate_allows();
       if (wait > Duration::zero()) co_await rest(&partition, wait);
-      if (partition.is_dropped()) break;
     }
-    ++tries.number;
-    const Attempt now{.number = tries.number, .most = options_.retry.attempts, .queued = queued};
+    if (partition.is_dropped() || halts_) co_return;
+    const Attempt now = begin_try(tries, queued);
     std::optional<Outcome> outcome;
     if (handler_.plain && !calls_) {
       outcome = call_plain(item.record(), now);
@@ -43,9 +64,6 @@ Task<void> Pipeline::Engine::process(Item* in_flight) {
       outcome = co_await attempt(&item, now);
     }
     if (!outcome || judge(item, tries, *std::move(outcome)) == Judged::kOver) co_return;
-    co_await rest(&partition, tries.wait);
-    if (item.entry() != nullptr) item.entry()->set_retrying(false);
-    queued = handling_.now();
   }
 }
 
