@@ -24,7 +24,7 @@ namespace keyway {
 // Guarantees:
 //   (1) When store() returns, the letter is on the disk.
 //   (2) A letter is there whole or, if store() failed, not at all; what a crash left of one is cut off before the next.
-//   (3) Many threads that store at once share one wait for the disk.
+//   (3) Many threads that store at once share one wait for the disk. Several processes may share a file.
 // The file is made with the first letter, and only its owner may read it. Not guaranteed: that a record is there once;
 // one that is handled again after a crash may die again.
 // Its letters are read by `keyway dead`.

@@ -7,6 +7,7 @@
 #include <unordered_map>
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -51,6 +52,8 @@ Result<LetterFile> LetterFile::open(const std::string& path) {
   Result<DeadLetterReader> reader = DeadLetterReader::open(path);
   if (!reader) return reader.error();
   LetterFile file(path, std::move(*reader));
+  struct stat status{};
+  if (stat(path.c_str(), &status) == 0) file.inode_ = status.st_ino;
   if (const Result<void> read = file.read_lines(); !read) return read.error();
   return file;
 }
@@ -105,6 +108,23 @@ Result<StoredLetter> LetterFile::read(std::size_t which) {
 
 Result<void> LetterFile::remove(const std::set<std::size_t>& which) {
   if (which.empty()) return {};
+  // A run that appends waits for this lock: see DeadLetterFile. What it has appended since this file was read comes
+  // after all that is known, or is one of these again.
+  const FileDescriptor file(::open(path_.c_str(), O_RDONLY | O_CLOEXEC));
+  struct stat status{};
+  if (!file.is_open() || flock(file.get(), LOCK_EX) != 0 || fstat(file.get(), &status) != 0) {
+    return system_error("cannot lock " + path_, errno);
+  }
+  Result<LetterFile> now = LetterFile::open(path_);
+  if (!now) return now.error();
+  if (status.st_nlink == 0 || now->inode_ != inode_ || now->size() < size()) {
+    return Error{ErrorCode::kConflict, path_ + " was changed by somebody else\n  try: again",
+                 /*retryable=*/true};
+  }
+  return now->remove_locked(which, status.st_mode & 0777U);
+}
+
+Result<void> LetterFile::remove_locked(const std::set<std::size_t>& which, unsigned mode) {
   if (which.size() == letters_.size() && others_.empty()) {
     if (unlink(path_.c_str()) != 0) return system_error("cannot remove " + path_, errno);
     return sync_folder_of(path_);
@@ -117,14 +137,13 @@ Result<void> LetterFile::remove(const std::set<std::size_t>& which) {
     unlink(beside.c_str());
     return error;
   };
-  struct stat status{};
-  if (stat(path_.c_str(), &status) == 0) (void)fchmod(descriptor.get(), status.st_mode & 0777U);
   const std::unique_ptr<std::FILE, CloseFile> to(fdopen(dup(descriptor.get()), "w"));
   if (to == nullptr) return fail(system_error("cannot write " + beside, errno));
   if (const Result<void> written = write_others(to.get(), which); !written) {
     return fail(written.error());
   }
-  if (std::fflush(to.get()) != 0 || fsync(descriptor.get()) != 0) {
+  if (std::fflush(to.get()) != 0 || fchmod(descriptor.get(), mode) != 0 ||
+      fsync(descriptor.get()) != 0) {
     return fail(system_error("cannot write " + beside, errno));
   }
   if (std::rename(beside.c_str(), path_.c_str()) != 0) {

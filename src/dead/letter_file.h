@@ -45,8 +45,8 @@ class LetterFile {
   Result<StoredLetter> read(std::size_t which);
 
   // Writes the others beside the file, and puts that in its place: all of `which` are gone or, on an error or after a
-  // crash, none. Without any letter left the file goes. Numbers change: this object is of no use any more.
-  // REQUIRES: nobody writes to the file meanwhile.
+  // crash, none. What was appended meanwhile stays. Without any letter left the file goes. Numbers change: this object is
+  // of no use any more. kConflict: another one has removed letters meanwhile.
   Result<void> remove(const std::set<std::size_t>& which);
 
  private:
@@ -59,9 +59,11 @@ class LetterFile {
   Result<void> read_lines();
   // Brings the reader to a line.
   Result<void> go_to(Offset begin);
+  Result<void> remove_locked(const std::set<std::size_t>& which, unsigned mode);
   Result<void> write_others(std::FILE* to, const std::set<std::size_t>& which);
 
   std::string path_;
+  std::uint64_t inode_ = 0;  // 0: there was no file
   DeadLetterReader reader_;
   std::vector<Line> letters_;
   std::vector<Line> others_;  // lines that are no letters

@@ -19,6 +19,7 @@
 #include "keyway/sqlite_handled_ids.h"
 #include "process/event_loop.h"
 #include "process/system_processes.h"
+#include "run/run_input.h"
 #include "run/stream_run.h"
 
 namespace keyway::run {
@@ -76,7 +77,7 @@ std::string settings_of(const RunOptions& options) {
          (options.lines ? " --lines" : "");
 }
 
-std::function<Result<bool>(Record&)> line_keys(const RunOptions& options) {
+Classify line_keys(const RunOptions& options) {
   if (options.key.empty()) return {};
   return [](Record& record) -> Result<bool> {
     record.key = record.value;
@@ -84,7 +85,7 @@ std::function<Result<bool>(Record&)> line_keys(const RunOptions& options) {
   };
 }
 
-Result<std::function<Result<bool>(Record&)>> classifier(const RunOptions& options) {
+Result<Classify> classifier(const RunOptions& options) {
   if (options.lines) return line_keys(options);
   return json_keys({.key = options.key,
                     .group = options.group,
@@ -150,6 +151,32 @@ InputPosition position_of(const FileSource& source) {
           .resumed = position.resumed};
 }
 
+// The files that the options name.
+class FileInput final : public RunInput {
+ public:
+  FileInput(const RunOptions& options, const jobs::StateFolder& folder)
+      : options_(options),
+        dead_file_(options.dead.empty() ? folder.file("dead.jsonl") : options.dead),
+        source_({.paths = options.sources,
+                 .follow = options.follow,
+                 .checkpoint = folder.file("checkpoint"),
+                 .settings = settings_of(options)}) {}
+
+  Source& source() override { return source_; }
+  std::shared_ptr<DeadLetters> dead_letters(const WriteLine& log) override {
+    return logs_letters() ? dead_letter_log(log) : dead_letter_file(dead_file_);
+  }
+  std::string dead_file() const override { return logs_letters() ? "" : dead_file_; }
+  InputPosition position() const override { return position_of(source_); }
+
+ private:
+  bool logs_letters() const { return options_.dead == "log"; }
+
+  const RunOptions& options_;
+  const std::string dead_file_;
+  FileSource source_;
+};
+
 // Everything that is open while a run goes on, but for the run itself.
 struct Stores {
   jobs::StateFolder folder;
@@ -193,7 +220,14 @@ std::string state_folder_of(const RunOptions& options) {
 
 Result<jobs::Summary> run_stream(const RunOptions& options, const Watch& watch) {
   if (const Result<void> valid = validate(options); !valid) return valid.error();
-  Result<std::function<Result<bool>(Record&)>> classify = classifier(options);
+  return run_input(options, watch, [&](const jobs::StateFolder& folder) {
+    return Result<std::unique_ptr<RunInput>>(std::make_unique<FileInput>(options, folder));
+  });
+}
+
+Result<jobs::Summary> run_input(const RunOptions& options, const Watch& watch,
+                                const OpenInput& open) {
+  Result<Classify> classify = classifier(options);
   if (!classify) return classify.error();
   jobs::allow_descriptors(options.jobs);
   const std::uint64_t seed = jobs::random_seed();
@@ -209,32 +243,27 @@ Result<jobs::Summary> run_stream(const RunOptions& options, const Watch& watch) 
     if (!handler) return handler.error();
     Result<Stores> stores = open_stores(options, watch);
     if (!stores) return stores.error();
-    FileSource source({.paths = options.sources,
-                       .follow = options.follow,
-                       .checkpoint = stores->folder.file("checkpoint"),
-                       .settings = settings_of(options)});
-    const bool logs_letters = options.dead == "log";
-    const std::string dead_file =
-        options.dead.empty() ? stores->folder.file("dead.jsonl") : options.dead;
+    Result<std::unique_ptr<RunInput>> opened = open(stores->folder);
+    if (!opened) return opened.error();
+    RunInput& input = **opened;
     const auto log_letter = [&](std::string_view line) -> Result<void> {
       print_errors(std::string(line) + "\n");
       return {};
     };
-    StreamRun run(
-        options,
-        {.source = source,
-         .handler = **handler,
-         .classify = std::move(*classify),
-         .dead_letters = logs_letters ? dead_letter_log(log_letter) : dead_letter_file(dead_file),
-         .handled_ids = stores->handled_ids,
-         .log = &stores->log,
-         .position = [&source] { return position_of(source); }},
-        loop,
-        {.loop = &loop,
-         .seed = seed,
-         .notice = watch.notice,
-         .before_output = watch.before_output,
-         .attempt_ended = watch.attempt_ended});
+    StreamRun run(options,
+                  {.source = input.source(),
+                   .handler = **handler,
+                   .classify = input.classify(std::move(*classify)),
+                   .dead_letters = input.dead_letters(log_letter),
+                   .handled_ids = stores->handled_ids,
+                   .log = &stores->log,
+                   .position = [&input] { return input.position(); }},
+                  loop,
+                  {.loop = &loop,
+                   .seed = seed,
+                   .notice = watch.notice,
+                   .before_output = watch.before_output,
+                   .attempt_ended = watch.attempt_ended});
     running = &run;
     const jobs::Signals signals(loop, [&](int signal) {
       if (signal != SIGUSR1) {
@@ -256,8 +285,9 @@ Result<jobs::Summary> run_stream(const RunOptions& options, const Watch& watch) 
     running = nullptr;
     if (!summary) return summary;
     show();
+    if (const Result<void> finished = input.finish(); !finished) return finished.error();
     summary->joblog_file = stores->folder.file("joblog.jsonl");
-    if (summary->failed > 0 && !logs_letters) summary->dead_file = dead_file;
+    if (summary->failed > 0) summary->dead_file = input.dead_file();
     return summary;
   } catch (const Exception& exception) {
     return exception.error();
@@ -267,7 +297,7 @@ Result<jobs::Summary> run_stream(const RunOptions& options, const Watch& watch) 
 Result<Plan> plan_stream(const RunOptions& options,
                          const std::function<void(const PlannedRecord&)>& show) {
   if (const Result<void> valid = validate(options); !valid) return valid.error();
-  Result<std::function<Result<bool>(Record&)>> classify = classifier(options);
+  Result<Classify> classify = classifier(options);
   if (!classify) return classify.error();
   const std::string folder = state_folder_of(options);
   const bool looks_back = !folder.empty() && !options.fresh;

@@ -3,6 +3,7 @@
 #include <cerrno>
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -29,13 +30,35 @@ class DeadLetterFile final : public DeadLetters {
  private:
   // By one thread at a time: see GroupCommit.
   Result<void> append(const std::vector<std::string>& lines) {
-    struct stat status{};
-    // Whoever has removed the file did not mean the letters that come.
-    if (!file_.is_open() || fstat(file_.get(), &status) != 0 || status.st_nlink == 0) {
-      if (const Result<void> opened = open(); !opened) return opened;
-    } else {
+    if (const Result<void> opened = open_locked(); !opened) return opened;
+    const Result<void> written = append_locked(lines);
+    if (file_.is_open()) flock(file_.get(), LOCK_UN);
+    return written;
+  }
+
+  // Tools replace the file by one without some of its letters; the lock keeps them from missing one that comes just
+  // then. Who removes the file does not mean the letters that come either.
+  Result<void> open_locked() {
+    for (;; file_.close()) {
+      const bool is_new = !file_.is_open();
+      if (is_new) {
+        if (const Result<void> opened = open(); !opened) return opened;
+      }
+      while (flock(file_.get(), LOCK_EX) != 0) {
+        if (errno != EINTR) return system_error("cannot lock " + path_, errno);
+      }
+      struct stat status{};
+      if (fstat(file_.get(), &status) != 0) return system_error("cannot read " + path_, errno);
       size_ = status.st_size;
+      if (status.st_nlink == 0) continue;
+      if (!is_new) return {};
+      Result<void> repaired = repair();
+      if (!repaired) file_.close();
+      return repaired;
     }
+  }
+
+  Result<void> append_locked(const std::vector<std::string>& lines) {
     std::string joined;
     if (lines.size() > 1) {
       for (const std::string& line : lines) joined += line;
@@ -70,8 +93,6 @@ class DeadLetterFile final : public DeadLetters {
     if (!S_ISREG(status.st_mode)) {
       return Error{ErrorCode::kInvalidArgument, path_ + " is no file that letters can be kept in"};
     }
-    size_ = status.st_size;
-    if (const Result<void> repaired = repair(file.get()); !repaired) return repaired;
     // Its name must be on the disk before the first letter is said to be.
     const std::size_t slash = path_.rfind('/');
     const std::string folder = slash == std::string::npos ? "." : path_.substr(0, slash + 1);
@@ -85,7 +106,8 @@ class DeadLetterFile final : public DeadLetters {
 
   // A last line without its newline is what a crash left of a letter, which was never said to be stored; unless
   // somebody has edited the file, and it is whole.
-  Result<void> repair(int file) {
+  Result<void> repair() {
+    const int file = file_.get();
     std::string line;
     constexpr off_t kStep = 4096;
     for (off_t end = size_; end > 0;) {
