@@ -297,10 +297,10 @@ TEST_F(Workers, AWorkerThatBreaksTheProtocolIsReplaced) {
   };
   for (const auto& [garbage, reason] : cases) {
     auto is_bad = std::make_shared<bool>(true);
-    starts_ = [&garbage = garbage, is_bad](int) {
-      return worker([&garbage, is_bad](FakeStdio& stdio, std::string_view id) {
+    starts_ = [&line = garbage, is_bad](int) {
+      return worker([&line, is_bad](FakeStdio& stdio, std::string_view id) {
         if (!std::exchange(*is_bad, false)) return answer(stdio, id);
-        stdio.write(Stream::kOut, garbage);
+        stdio.write(Stream::kOut, line);
       });
     };
     make({.workers = 1});
