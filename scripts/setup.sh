@@ -18,6 +18,7 @@ build_packages='
   libtomlplusplus-dev toml++/toml.h
   libfmt-dev          fmt/format.h
   libsimdjson-dev     simdjson.h
+  libsqlite3-dev      sqlite3.h
   libboost1.81-dev    boost/url.hpp
   libssl-dev          openssl/ssl.h
 '

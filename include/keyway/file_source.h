@@ -16,13 +16,13 @@
 //       old one is committed.
 //   (4) Memory: records share blocks of 64 KiB. When more than 64 MiB of blocks are kept alive by records, further ones
 //       have copies of their own: so there is never more than that and what the lines themselves need (up to three times
-//       the longest, while it is read). With a checkpoint, 8 bytes for each line above the last committed watermark.
+//       the longest, while it is read). With a checkpoint, 16 bytes for each line above the last committed watermark.
 // Not guaranteed: that a file is known again which was cut and has grown beyond what was read of it, while it was read.
 //
 // What is read again after a restart from standard input or a pipe must be the same bytes from their beginning; what
 // is done of them is passed over.
 //
-// Thread safety: as Source says; place_of(), id_of(), unique_id_of() and position() from any thread.
+// Thread safety: as Source says; place_of(), id_of(), unique_id_of(), end_of() and position() from any thread.
 // Lifetime: as Source says; records may outlive it.
 #pragma once
 
@@ -67,6 +67,7 @@ class FileSource final : public Source {
   Result<void> commit(std::span<const Progress> progress) override;
   void pause(PartitionId partition) override;
   void resume(PartitionId partition) override;
+  std::optional<Offset> end_of(PartitionId partition) const override;
   void close() override;
 
   // How far reading has come in all files, what an earlier run did included: for progress, after open().
@@ -81,7 +82,7 @@ class FileSource final : public Source {
   Position position() const;
 
  private:
-  Result<void> open_all(std::function<void()> wake);
+  Result<void> count_all();
   void publish_position();
 
   const FileSourceOptions options_;

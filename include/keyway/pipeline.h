@@ -6,6 +6,7 @@
 //
 // A handler is a callable that takes a Record, and an Attempt if it wants to know which one it is. It returns an Outcome,
 // or nothing (done), or is a coroutine that gives either. What it throws is a retry, unless it is a PermanentError.
+// One that takes a Batch handles several records at once: see batch.h.
 //
 // Guarantees:
 //   (1) No record is lost: what is committed never passes one that is neither handled nor stored as a dead letter.
@@ -34,6 +35,7 @@
 #include <utility>
 #include <vector>
 
+#include "keyway/batch.h"
 #include "keyway/dead_letters.h"
 #include "keyway/explanation.h"
 #include "keyway/group_policy.h"
@@ -75,6 +77,8 @@ struct PipelineOptions {
   bool by_group = false;
   int group_concurrency = 1;  // of groups that `limits` does not name
   std::map<std::string, GroupLimits, std::less<>> limits;
+  BatchOptions
+      batch;  // for a handler that takes a Batch; `concurrency` counts batches then. Not with `by_group`.
   Delivery delivery = Delivery::kAtLeastOnce;
   RetryPolicy retry;
   std::shared_ptr<DeadLetters> dead_letters;  // null: the pipeline ends where one would be needed
@@ -94,6 +98,21 @@ struct PipelineOptions {
   std::uint64_t seed = 0;  // of the jitter; 0: a random one
 };
 
+// At most a tenth of a second old, but for idle sources.
+struct PartitionStats {
+  PartitionId partition = 0;
+  Offset watermark = 0;          // the first that is not done
+  Offset committed = 0;          // the watermark that the source has stored
+  Offset read = 0;               // above all that were read
+  std::optional<Offset> lag;     // from the watermark to the source's end, in offsets
+  std::uint64_t pending = 0;     // records that wait or run
+  std::uint64_t retrying = 0;    // that wait for their next try
+  std::uint64_t done_above = 0;  // above the watermark
+  std::uint64_t gaps = 0;        // how many runs of these
+  Duration oldest_incomplete{};  // how long the watermark has stood at its record; 0: there is none
+  bool is_paused = false;        // it has as much in flight as it may, or somebody paused it
+};
+
 struct PipelineStats {
   std::uint64_t read = 0;
   std::uint64_t done = 0;
@@ -107,6 +126,10 @@ struct PipelineStats {
   std::uint64_t failed_commits = 0;
   std::uint64_t in_flight = 0;
   std::uint64_t in_flight_bytes = 0;
+  TimeSummary waiting;   // from read, or due for a next try, to the beginning of the attempt
+  TimeSummary handling;  // of attempts. Of floods, both are of every 16th.
+  TimeSummary committing;
+  std::vector<PartitionStats> partitions;
 };
 
 struct PipelineEnd {
@@ -116,12 +139,7 @@ struct PipelineEnd {
 
 namespace detail {
 
-using PlainHandler = std::function<Outcome(const Record&, const Attempt&)>;
-using CoroutineHandler = std::function<Task<Outcome>(const Record&, const Attempt&)>;
-struct AnyHandler {
-  PlainHandler plain;
-  CoroutineHandler coroutine;  // or this
-};
+struct AnyHandler;
 template <class F>
 AnyHandler make_handler(F handler);
 
@@ -149,9 +167,13 @@ class Pipeline {
   void resume();
   void pause_key(std::string_view key);
   void resume_key(std::string_view key);
+  void pause_partition(PartitionId id);  // takes no more of its records in; those in line go on
+  void resume_partition(PartitionId id);
 
   PipelineStats stats() const;
+  // Why records of a key wait; or, with `by_group`, those of a group that have their turn in their key.
   Explanation explain(std::string_view key) const;
+  Explanation explain_group(std::string_view group) const;
 
  private:
   class Engine;
@@ -162,43 +184,6 @@ class Pipeline {
   std::unique_ptr<Engine> engine_;
 };
 
-namespace detail {
-
-template <class T>
-Task<Outcome> then_done(Task<T> handled) {
-  co_await std::move(handled);
-  co_return done();
-}
-
-template <class F>
-AnyHandler make_handler(F handler) {
-  auto call = [handler = std::move(handler)](const Record& record, const Attempt& attempt) mutable {
-    if constexpr (std::is_invocable_v<F&, const Record&, const Attempt&>) {
-      return handler(record, attempt);
-    } else {
-      return handler(record);
-    }
-  };
-  using Call = decltype(call);
-  using Raw = std::invoke_result_t<Call&, const Record&, const Attempt&>;
-  AnyHandler made;
-  if constexpr (std::is_same_v<Raw, Task<Outcome>>) {
-    made.coroutine = call;
-  } else if constexpr (Unwrapped<Raw>::kIsCoroutine) {
-    made.coroutine = [call](const Record& record, const Attempt& attempt) mutable {
-      return then_done(call(record, attempt));
-    };
-  } else if constexpr (std::is_void_v<Raw>) {
-    made.plain = [call](const Record& record, const Attempt& attempt) mutable {
-      call(record, attempt);
-      return done();
-    };
-  } else {
-    made.plain = call;
-  }
-  return made;
-}
-
-}  // namespace detail
-
 }  // namespace keyway
+
+#include "keyway/detail/any_handler.h"  // IWYU pragma: export

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -76,6 +77,8 @@ class Source {
   virtual Result<void> commit(std::span<const Progress> progress) = 0;
   virtual void pause(PartitionId partition) = 0;
   virtual void resume(PartitionId partition) = 0;
+  // Where a partition ends at this moment, if that is known: for metrics.
+  virtual std::optional<Offset> end_of(PartitionId) const { return {}; }
   // The pipeline has committed what it could.
   virtual void close() {}
 };

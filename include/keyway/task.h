@@ -33,6 +33,7 @@
 #include <variant>
 #include <vector>
 
+#include "keyway/detail/block_pool.h"
 #include "keyway/detail/check.h"
 #include "keyway/detail/operation.h"
 #include "keyway/error.h"
@@ -91,6 +92,10 @@ class Resumption final : public Runnable {
 
 class TaskPromiseBase {
  public:
+  // Frames come and go as tasks do.
+  static void* operator new(std::size_t bytes) { return allocate_block(bytes); }
+  static void operator delete(void* frame, std::size_t bytes) { deallocate_block(frame, bytes); }
+
   std::suspend_always initial_suspend() noexcept { return {}; }
 
   struct Final {

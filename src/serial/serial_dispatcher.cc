@@ -194,7 +194,7 @@ Error SerialDispatcher::expired(std::string_view key) {
 // ---- the end, and what others ask
 
 bool SerialDispatcher::shutdown(Duration timeout) {
-  const TimePoint began = parts_->load.now();
+  const TimePoint began = parts_->load.waits().now();
   bool inside = false;
   parts_->for_each([&](GroupExecutor& executor) {
     inside = inside || executor.engine_->runs_a_task_here();
@@ -202,7 +202,7 @@ bool SerialDispatcher::shutdown(Duration timeout) {
   });
   bool drained = !inside;
   parts_->for_each([&](GroupExecutor& executor) {
-    const Duration left = timeout - (parts_->load.now() - began);
+    const Duration left = timeout - (parts_->load.waits().now() - began);
     drained = drained && executor.drain(std::max(left, Duration::zero()));
   });
   if (!drained) parts_->for_each([](GroupExecutor& executor) { executor.shutdown(); });
@@ -217,7 +217,7 @@ bool SerialDispatcher::shutdown(Duration timeout) {
 
 SerialStats SerialDispatcher::stats() const {
   const std::uint64_t by_total = parts_->load.rejected();
-  SerialStats sum{.submitted = by_total, .rejected = by_total, .waits = parts_->load.waits()};
+  SerialStats sum{.submitted = by_total, .rejected = by_total, .waits = parts_->load.waits().summary()};
   parts_->for_each([&](const GroupExecutor& executor) {
     const GroupStats stats = executor.stats();
     sum.waiting += stats.waiting;

@@ -3,9 +3,9 @@
 
 #include <atomic>
 #include <cstdint>
-#include <deque>
 #include <optional>
 #include <stop_token>
+#include <vector>
 
 #include "keyway/record.h"
 #include "stream/ledger.h"
@@ -25,10 +25,16 @@ struct Partition {
   struct Held {
     Record record;
     Ledger::Entry* entry = nullptr;
+    TimePoint since{};
   };
-  std::deque<Held> held;  // read, and not dispatched: a key has as many as it may
+  // Read, and not dispatched: a key has as many as it may.
+  bool holds_any() const { return first_held < held.size(); }
+  std::vector<Held> held;
+  std::size_t first_held = 0;  // those before it are gone
   bool paused = false;
   Progress last_commit;
+  Offset seen_watermark = -1;  // when it was looked at last, and since when it has been there
+  TimePoint seen_since{};
   std::optional<TimePoint> revoked_until;  // when it is given up, whatever still runs
   Ledger ledger;
 };

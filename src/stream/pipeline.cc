@@ -22,9 +22,15 @@ void Pipeline::resume() { engine_->executor().resume(); }
 void Pipeline::pause_key(std::string_view key) { engine_->executor().pause_group(key); }
 void Pipeline::resume_key(std::string_view key) { engine_->executor().resume_group(key); }
 
+void Pipeline::pause_partition(PartitionId id) { engine_->pause_partition(id, true); }
+void Pipeline::resume_partition(PartitionId id) { engine_->pause_partition(id, false); }
+
 PipelineStats Pipeline::stats() const { return engine_->stats(); }
 Explanation Pipeline::explain(std::string_view key) const {
   return engine_->executor().explain(key);
+}
+Explanation Pipeline::explain_group(std::string_view group) const {
+  return engine_->calls().explain(group);
 }
 
 }  // namespace keyway

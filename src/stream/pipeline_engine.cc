@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "stream/pipeline_item.h"
+#include "stream/pipeline_batch.h"
 
 namespace keyway {
 
@@ -17,14 +17,31 @@ constexpr int kMostCommitFailures = 5;
 // Who was full has room again when a fourth is free: not to go to and fro with every record.
 constexpr std::uint64_t low(std::uint64_t high) { return high - high / 4; }
 
-GroupPolicy policy_of(const PipelineOptions& options) {
+// Keys: who is next.
+GroupPolicy key_policy(const PipelineOptions& options, bool has_two_levels) {
   GroupPolicy policy;
-  policy.global_max_in_flight = options.concurrency;
+  if (!has_two_levels) {
+    policy.global_max_in_flight = options.concurrency;
+    policy.groups = options.limits;
+    for (auto& [key, limits] : policy.groups) limits.queue_threshold = {};
+  }
   policy.default_group = {.max_concurrency = options.key_concurrency,
                           .queue_threshold = options.max_in_flight_per_key,
                           .rate = options.key_rate};
-  policy.groups[std::string(kUnorderedGroup)] = {.max_concurrency = options.concurrency,
-                                                 .queue_threshold = kUnlimited};
+  policy.groups[std::string(kUnorderedGroup)] = {
+      .max_concurrency = has_two_levels ? kUnlimited : options.concurrency,
+      .queue_threshold = kUnlimited};
+  return policy;
+}
+
+// Groups: whose turn in its key is also one in its group. Nobody is turned away here.
+GroupPolicy call_policy(const PipelineOptions& options) {
+  GroupPolicy policy;
+  policy.global_max_in_flight = options.concurrency;
+  policy.groups = options.limits;
+  for (auto& [key, limits] : policy.groups) limits.queue_threshold = kUnlimited;
+  policy.default_group = {.max_concurrency = options.group_concurrency};
+  policy.groups[std::string(kUnorderedGroup)] = {.max_concurrency = options.concurrency};
   return policy;
 }
 
@@ -37,11 +54,20 @@ Pipeline::Engine::Engine(Source& source, PipelineOptions options, detail::AnyHan
       options_(std::move(options)),
       handler_(std::move(handler)),
       scheduler_(scheduler),
-      random_(options_.seed != 0 ? options_.seed : std::random_device()()),
-      executor_(std::in_place, policy_of(options_), scheduler) {}
+      handling_(scheduler.has_no_threads() ? &scheduler : nullptr),
+      random_(options_.seed != 0 ? options_.seed : std::random_device()()) {
+  if (options_.by_group && handler_.batch) {
+    throw Exception({ErrorCode::kInvalidArgument, "a pipeline has batches or limits of groups"});
+  }
+  if (has_two_levels()) calls_.emplace(call_policy(options_), scheduler);
+  if (takes_distinct_keys()) batch_line_ = std::make_unique<BatchLine>(*this);
+  if (takes_one_key()) backlog_ = std::make_unique<KeyBacklog>();
+  executor_.emplace(key_policy(options_, has_two_levels()), scheduler);
+}
 
 Pipeline::Engine::~Engine() {
   executor_.reset();  // ends what still runs, and with it who wakes the pump
+  calls_.reset();
   settle();
 }
 
@@ -76,6 +102,7 @@ void Pipeline::Engine::step() {
     more = read();
     if (!more) break;
   }
+  if (scheduler_.now() >= next_show_) show();
   if (more) return wake();
   if (!ending_ && source_ended_ && in_flight_ == 0 && !holds_records()) {
     begin_end(PipelineEnd::kSourceEnded);
@@ -105,7 +132,7 @@ void Pipeline::Engine::wait_until(TimePoint time) {
 
 bool Pipeline::Engine::holds_records() const {
   return std::any_of(partitions_.begin(), partitions_.end(),
-                     [](const auto& one) { return !one.second->held.empty(); });
+                     [](const auto& one) { return one.second->holds_any(); });
 }
 
 // ---- reading
@@ -154,49 +181,78 @@ void Pipeline::Engine::take_in(PartitionEvent& event) {
 
 // Nothing of it begins any more, and nobody waits for a next try.
 void Pipeline::Engine::give_up(Partition& partition) {
-  dropped_ += partition.held.size();
+  dropped_ += partition.held.size() - partition.first_held;
   partition.held.clear();
+  partition.first_held = 0;
   partition.drop.request_stop();
 }
 
 void Pipeline::Engine::take_in(std::vector<Record>& records) {
+  if (records.empty()) return;
   const bool at_most_once = options_.delivery == Delivery::kAtMostOnce;
+  const TimePoint now = scheduler_.now();
   for (Record& record : records) {
     const auto found = partitions_.find(record.partition);
     if (found == partitions_.end() || found->second->is_dropped()) continue;
     Ledger::Entry& entry = found->second->ledger.add(record.offset, record.end);
+    if (options_.classify && !classify(record, entry)) continue;
     if (at_most_once) entry.settle(Ledger::State::kDone);
-    found->second->held.push_back({std::move(record), at_most_once ? nullptr : &entry});
-    ++read_;
+    found->second->held.push_back({std::move(record), at_most_once ? nullptr : &entry, now});
   }
+  read_.fetch_add(records.size(), std::memory_order_relaxed);
   // Before any of them begins: whatever comes then, they are not read again.
-  if (at_most_once && !records.empty() && !commit()) return;
+  if (at_most_once && !commit()) return;
   for (auto& [id, partition] : partitions_) dispatch_held(partition);
+}
+
+// False if it is not to be handled: it is left out, or the end.
+bool Pipeline::Engine::classify(Record& record, Ledger::Entry& entry) {
+  Result<bool> wanted = options_.classify(record);
+  if (wanted.ok() && *wanted) return true;
+  if (wanted.ok()) {
+    entry.settle(Ledger::State::kDone);
+    left_out_.fetch_add(1, std::memory_order_relaxed);
+    return false;
+  }
+  Error error = wanted.error();
+  error.message = source_.place_of(record) + ": " + error.message;
+  fail(std::move(error));
+  return false;
 }
 
 // In order, until one finds its key full. True if any was dispatched.
 bool Pipeline::Engine::dispatch_held(const std::shared_ptr<Partition>& partition) {
   bool any = false;
-  while (!partition->held.empty()) {
-    Partition::Held held = std::move(partition->held.front());
-    partition->held.pop_front();
-    Ledger::Entry* const entry = held.entry;
+  while (partition->holds_any()) {
+    Partition::Held& held = partition->held[partition->first_held];
     const std::string group = group_of(held.record);
     partition->in_flight.fetch_add(1);
     bytes_.fetch_add(held.record.value.size());
     in_flight_.fetch_add(1);
-    dispatching_ = std::this_thread::get_id();
-    Item item(*this, partition, entry, std::move(held.record));
-    const Result<void> posted = executor_->post(
-        group, [this, moved = std::move(item)]() mutable { return process(&moved); });
-    dispatching_ = std::thread::id();
+    dispatching_.store(std::this_thread::get_id(), std::memory_order_relaxed);
+    const bool posted = dispatch(Item(*this, partition, held), group);
+    dispatching_.store(std::thread::id(), std::memory_order_relaxed);
     if (!posted) {
-      partition->held.push_front({*std::move(turned_away_), entry});
+      held.record = *std::move(turned_away_);
       return any;
     }
+    ++partition->first_held;
     any = true;
   }
+  partition->held.clear();
+  partition->first_held = 0;
   return any;
+}
+
+// If its key is full, the item goes, and is turned away.
+bool Pipeline::Engine::dispatch(Item item, const std::string& group) {
+  if (backlog_ == nullptr) {
+    auto task = [this, moved = std::move(item)]() mutable { return process(&moved); };
+    return executor_->post(group, std::move(task)).ok();
+  }
+  backlog_->add(group, std::move(item));
+  if (executor_->post(group, [this, group] { return visit(group); }).ok()) return true;
+  return !backlog_->take_back(group);
 }
 
 std::string Pipeline::Engine::group_of(const Record& record) const {
@@ -212,7 +268,8 @@ void Pipeline::Engine::balance(Partition& partition) {
     return used >= (partition.paused ? low(most) : most);
   };
   partition.ledger.watermark();  // lets go of what is done
-  const bool full = !partition.held.empty() || over(partition.in_flight, options_.max_in_flight) ||
+  const bool full = is_paused_by_user(partition.ledger.partition()) || partition.holds_any() ||
+                    over(partition.in_flight, options_.max_in_flight) ||
                     over(partition.ledger.window(), options_.max_window);
   if (full == partition.paused || partition.is_dropped()) return;
   partition.paused = full;
@@ -237,7 +294,10 @@ bool Pipeline::Engine::commit() {
     if (progress != partition->last_commit) changed.push_back(std::move(progress));
   }
   if (changed.empty()) return true;
-  if (Result<void> committed = source_.commit(changed); !committed) {
+  const TimePoint began = scheduler_.now();
+  const Result<void> committed = source_.commit(changed);
+  committing_.add(scheduler_.now() - began);
+  if (!committed) {
     ++failed_commits_;
     const bool give_up =
         !committed.error().retryable || ++commit_failures_in_a_row_ >= kMostCommitFailures;
@@ -297,6 +357,7 @@ void Pipeline::Engine::end_if_quiet() {
   const bool in_time = scheduler_.now() < end_by_;
   if (in_flight_ > 0 && in_time) return;
   if (!commit() && in_time && !failed()) return;  // once more, a little later
+  show();
   is_over_ = true;
   over_.wake();
 }
@@ -304,19 +365,6 @@ void Pipeline::Engine::end_if_quiet() {
 bool Pipeline::Engine::failed() {
   MutexLock lock(failure_mutex_);
   return failure_.has_value();
-}
-
-PipelineStats Pipeline::Engine::stats() const {
-  return {.read = read_,
-          .done = done_,
-          .done_after_retry = done_after_retry_,
-          .retries = retries_,
-          .dead = dead_,
-          .dropped = dropped_,
-          .commits = commits_,
-          .failed_commits = failed_commits_,
-          .in_flight = in_flight_,
-          .in_flight_bytes = bytes_};
 }
 
 }  // namespace keyway

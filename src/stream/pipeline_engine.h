@@ -11,18 +11,23 @@
 #pragma once
 
 #include <atomic>
+#include <exception>
+#include <list>
 #include <map>
 #include <memory>
 #include <optional>
 #include <random>
 #include <set>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "base/histogram.h"
 #include "base/mutex.h"
 #include "keyway/group_executor.h"
 #include "keyway/pipeline.h"
+#include "runtime/sampled_times.h"
 #include "runtime/thread_wakeup.h"
 #include "stream/partition.h"
 #include "stream/pump.h"
@@ -37,11 +42,29 @@ class Pipeline::Engine final : private Pump, private Timer {
   Result<PipelineEnd> run_until(std::stop_token stop);
 
   GroupExecutor& executor() { return *executor_; }
-  PipelineStats stats() const;
+  GroupExecutor& calls() { return calls_ ? *calls_ : *executor_; }
+  PipelineStats stats() const KEYWAY_EXCLUDES(shown_mutex_);
+  void pause_partition(PartitionId id, bool pause) KEYWAY_EXCLUDES(shown_mutex_);
 
  private:
   // A record in flight. If it goes without having been settled, it is dropped.
   class Item;
+  // What was tried of it.
+  struct Tries {
+    int number = 0;
+    std::chrono::system_clock::time_point first{};
+    Duration wait{};  // before the next one
+  };
+
+  class Measured;  // an attempt, while it lives
+  struct BatchMember;
+  struct Tried;      // with its record
+  class BatchLine;   // records that have their turn, and wait for others to be handled with
+  class KeyBacklog;  // records by key, for who takes several of them
+
+  bool takes_distinct_keys() const;
+  bool takes_one_key() const;
+  bool has_two_levels() const { return options_.by_group || takes_distinct_keys(); }
 
   // The pump.
   void step() override;
@@ -51,8 +74,12 @@ class Pipeline::Engine final : private Pump, private Timer {
   bool read();
   void take_in(PartitionEvent& event);
   void take_in(std::vector<Record>& records);
+  bool classify(Record& record, Ledger::Entry& entry);
+  void show() KEYWAY_EXCLUDES(shown_mutex_);
+  bool is_paused_by_user(PartitionId id) KEYWAY_EXCLUDES(shown_mutex_);
   void give_up(Partition& partition);
   bool dispatch_held(const std::shared_ptr<Partition>& partition);
+  bool dispatch(Item item, const std::string& group);
   void balance(Partition& partition);
   bool holds_records() const;
   bool is_revoking();
@@ -65,12 +92,26 @@ class Pipeline::Engine final : private Pump, private Timer {
 
   // A record, on any thread.
   Task<void> process(Item* in_flight);
+  bool settled_at_once(Item& item, Tries& tries);
+  Task<void> process_in_turns(Item* in_flight, Tries tries);
+  Attempt begin_try(Tries& tries, TimePoint queued) const;
+  enum class Judged { kOver, kAgain };
+  static Outcome outcome_of(std::exception_ptr thrown);
+  bool settled_untried(Item& item);
+  Judged judge(Item& item, Tries& tries, Outcome outcome);
+  Task<std::optional<Outcome>> attempt(Item* item, Attempt attempt);
   Outcome call_plain(const Record& record, const Attempt& attempt);
   Task<Outcome> call_coroutine(const Record* record, Attempt attempt);
+  Task<std::optional<Outcome>> call_in_group(Item* item, Attempt attempt);
+  Task<std::optional<Outcome>> call_if_wanted(Item* item, Attempt attempt);
+  Task<void> visit(std::string group);
+  void settle_or_keep(std::list<Tried>& batch, std::vector<Outcome> outcomes);
+  Task<void> run_batch(std::vector<BatchMember*> members);
+  Task<std::vector<Outcome>> call_batch(std::span<const Batch::Member> members);
   Task<void> rest(Partition* partition, Duration duration);
   Duration backoff(int attempts) KEYWAY_EXCLUDES(random_mutex_);
-  void bury(Item& item, int attempts, std::chrono::system_clock::time_point first,
-            const std::string& cause);
+  Duration until_rate_allows() KEYWAY_EXCLUDES(rate_mutex_);
+  void bury(Item& item, const Tries& tries, const Outcome& outcome);
   bool is_parked(const Record& record) KEYWAY_EXCLUDES(parked_mutex_);
   void left(Partition& partition, std::size_t bytes);
   void left_unsettled(Item& item);
@@ -96,10 +137,15 @@ class Pipeline::Engine final : private Pump, private Timer {
   std::atomic<std::uint64_t> done_after_retry_{0};
   std::atomic<std::uint64_t> retries_{0};
   std::atomic<std::uint64_t> dead_{0};
+  std::atomic<std::uint64_t> duplicates_{0};
+  std::atomic<std::uint64_t> left_out_{0};
   std::atomic<std::uint64_t> dropped_{0};
   std::atomic<std::uint64_t> commits_{0};
   std::atomic<std::uint64_t> failed_commits_{0};
   ThreadWakeup over_;
+  ConcurrentHistogram waiting_;
+  SampledTimes handling_;
+  ConcurrentHistogram committing_;
 
   Mutex random_mutex_;
   std::mt19937_64 random_ KEYWAY_GUARDED_BY(random_mutex_);
@@ -108,6 +154,11 @@ class Pipeline::Engine final : private Pump, private Timer {
   Mutex failure_mutex_;
   std::optional<Error> failure_ KEYWAY_GUARDED_BY(failure_mutex_);
   std::string halted_by_ KEYWAY_GUARDED_BY(failure_mutex_);
+  Mutex rate_mutex_;
+  TimePoint next_place_ KEYWAY_GUARDED_BY(rate_mutex_){};
+  mutable Mutex shown_mutex_;
+  std::vector<PartitionStats> shown_ KEYWAY_GUARDED_BY(shown_mutex_);
+  std::set<PartitionId> paused_by_user_ KEYWAY_GUARDED_BY(shown_mutex_);
 
   // The pump's.
   std::map<PartitionId, std::shared_ptr<Partition>> partitions_;
@@ -119,11 +170,17 @@ class Pipeline::Engine final : private Pump, private Timer {
   int commit_failures_in_a_row_ = 0;
   TimePoint next_commit_{};
   TimePoint next_poll_ = TimePoint::max();
+  TimePoint next_show_{};
   std::uint64_t settled_at_commit_ = 0;
   std::optional<PipelineEnd::Why> ending_;
   TimePoint end_by_{};
   bool is_over_ = false;
 
+  // With groups, a record's task has its key, and its call, a task of the other executor, has its group and its place
+  // of `concurrency`: so one that waits for its group keeps nobody but its key from going on.
+  std::optional<GroupExecutor> calls_;
+  std::unique_ptr<BatchLine> batch_line_;
+  std::unique_ptr<KeyBacklog> backlog_;
   std::optional<GroupExecutor> executor_;
 };
 

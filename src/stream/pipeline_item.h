@@ -12,17 +12,36 @@ namespace keyway {
 // Keys that no record can have: they begin with a byte that is no text.
 inline constexpr std::string_view kUnorderedGroup = "\x01unordered";
 
+class Pipeline::Engine::Measured {
+ public:
+  Measured(Engine& engine, TimePoint queued) : engine_(engine), began_(engine.handling_.begin()) {
+    if (began_ != TimePoint()) engine_.waiting_.add(began_ - queued);
+  }
+  ~Measured() {
+    if (began_ != TimePoint()) engine_.handling_.end(began_);
+  }
+  Measured(const Measured&) = delete;
+  Measured& operator=(const Measured&) = delete;
+
+ private:
+  Engine& engine_;
+  const TimePoint began_;
+};
+
 class Pipeline::Engine::Item {
  public:
-  Item(Engine& engine, std::shared_ptr<Partition> partition, Ledger::Entry* entry, Record record)
+  // Takes the record out of `held`.
+  Item(Engine& engine, std::shared_ptr<Partition> partition, Partition::Held& held)
       : engine_(&engine),
         partition_(std::move(partition)),
-        entry_(entry),
-        record_(std::move(record)) {}
+        entry_(held.entry),
+        since_(held.since),
+        record_(std::move(held.record)) {}
   Item(Item&& other) noexcept
       : engine_(std::exchange(other.engine_, nullptr)),
         partition_(std::move(other.partition_)),
         entry_(other.entry_),
+        since_(other.since_),
         record_(std::move(other.record_)) {}
   Item& operator=(Item&&) = delete;
   ~Item() {
@@ -32,6 +51,7 @@ class Pipeline::Engine::Item {
   Partition& partition() { return *partition_; }
   std::shared_ptr<Partition> share_partition() { return std::move(partition_); }
   Ledger::Entry* entry() { return entry_; }  // null: it was settled when it was read
+  TimePoint since() const { return since_; }
   Record& record() { return record_; }
 
   void settle(Ledger::State state) {
@@ -43,6 +63,7 @@ class Pipeline::Engine::Item {
   Engine* engine_;
   std::shared_ptr<Partition> partition_;
   Ledger::Entry* entry_;
+  TimePoint since_;  // when it was read
   Record record_;
 };
 

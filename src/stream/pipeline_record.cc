@@ -4,15 +4,13 @@
 #include <utility>
 
 #include "keyway/rest.h"
-#include "stream/pipeline_item.h"
+#include "stream/pipeline_batch.h"
 
 namespace keyway {
 
 using std::chrono::system_clock;
 
-namespace {
-
-Outcome outcome_of(std::exception_ptr thrown) {
+Outcome Pipeline::Engine::outcome_of(std::exception_ptr thrown) {
   try {
     std::rethrow_exception(std::move(thrown));
   } catch (const PermanentError& error) {
@@ -24,53 +22,135 @@ Outcome outcome_of(std::exception_ptr thrown) {
   }
 }
 
-std::string place_of(const Record& record) {
-  return std::to_string(record.partition) + ":" + std::to_string(record.offset);
+// Most records are done by their first try, without waiting for anything: they need no large frame.
+Task<void> Pipeline::Engine::process(Item* in_flight) {
+  Tries tries;
+  if (settled_untried(*in_flight) || settled_at_once(*in_flight, tries)) co_return;
+  co_await process_in_turns(in_flight, tries);
 }
 
-}  // namespace
+bool Pipeline::Engine::settled_at_once(Item& item, Tries& tries) {
+  tries.first = system_clock::now();
+  if (!handler_.plain || calls_ || options_.rate) return false;
+  if (item.partition().is_dropped() || halts_) return true;
+  return judge(item, tries, call_plain(item.record(), begin_try(tries, item.since()))) ==
+         Judged::kOver;
+}
 
-Task<void> Pipeline::Engine::process(Item* in_flight) {
+Attempt Pipeline::Engine::begin_try(Tries& tries, TimePoint queued) const {
+  return {.number = ++tries.number, .most = options_.retry.attempts, .queued = queued};
+}
+
+Task<void> Pipeline::Engine::process_in_turns(Item* in_flight, Tries tries) {
   Item& item = *in_flight;
   Partition& partition = item.partition();
-  const Record& record = item.record();
-  const auto first = system_clock::now();
-  if (any_parked_ && is_parked(record)) {
-    bury(item, 0, first, "parked: a record of its key is dead");
-    co_return;
-  }
-  for (int number = 1; !partition.is_dropped() && !halts_; ++number) {
-    const Attempt attempt{.number = number, .most = options_.retry.attempts};
-    Outcome outcome;
-    if (handler_.plain) {
-      outcome = call_plain(record, attempt);
+  TimePoint queued = item.since();
+  while (true) {
+    if (tries.number > 0) {
+      co_await rest(&partition, tries.wait);
+      if (item.entry() != nullptr) item.entry()->set_retrying(false);
+      queued = handling_.now();
+    }
+    if (options_.rate) {
+      const Duration wait = until_rate_allows();
+      if (wait > Duration::zero()) co_await rest(&partition, wait);
+    }
+    if (partition.is_dropped() || halts_) co_return;
+    const Attempt now = begin_try(tries, queued);
+    std::optional<Outcome> outcome;
+    if (handler_.plain && !calls_) {
+      outcome = call_plain(item.record(), now);
     } else {
-      std::exception_ptr thrown;
-      try {
-        outcome = co_await call_coroutine(&record, attempt);
-      } catch (...) {
-        thrown = std::current_exception();
-      }
-      if (thrown) outcome = outcome_of(std::move(thrown));
+      outcome = co_await attempt(&item, now);
     }
-    if (outcome.kind == Outcome::kDone) {
-      done_.fetch_add(1, std::memory_order_relaxed);
-      if (number > 1) done_after_retry_.fetch_add(1, std::memory_order_relaxed);
-      item.settle(Ledger::State::kDone);
-      co_return;
-    }
-    if (outcome.kind == Outcome::kFailed || number >= options_.retry.attempts) {
-      bury(item, number, first, outcome.reason);
-      co_return;
-    }
-    retries_.fetch_add(1, std::memory_order_relaxed);
-    if (item.entry() != nullptr) item.entry()->set_retrying(true);
-    co_await rest(&partition, outcome.delay.value_or(backoff(number)));
-    if (item.entry() != nullptr) item.entry()->set_retrying(false);
+    if (!outcome || judge(item, tries, *std::move(outcome)) == Judged::kOver) co_return;
   }
+}
+
+// Whether it is done, or dead, as it is.
+bool Pipeline::Engine::settled_untried(Item& item) {
+  const Record& record = item.record();
+  const char* cause = nullptr;
+  if (!record.defect.empty()) cause = record.defect.c_str();
+  if (any_parked_ && is_parked(record)) cause = "parked: a record of its key is dead";
+  if (cause != nullptr) {
+    if (!item.partition().is_dropped() && !halts_) {
+      bury(item, {.first = system_clock::now()}, permanent_failure(cause));
+    }
+    return true;
+  }
+  if (options_.handled_ids == nullptr) return false;
+  const Result<bool> handled = options_.handled_ids->contains(source_.unique_id_of(record));
+  if (!handled) {
+    fail(handled.error());
+    return true;
+  }
+  if (!*handled) return false;
+  duplicates_.fetch_add(1, std::memory_order_relaxed);
+  item.settle(Ledger::State::kDone);
+  return true;
+}
+
+// What is to become of it after an attempt.
+Pipeline::Engine::Judged Pipeline::Engine::judge(Item& item, Tries& tries, Outcome outcome) {
+  if (outcome.kind == Outcome::kDone) {
+    if (options_.handled_ids != nullptr) {
+      Result<void> added = options_.handled_ids->add(source_.unique_id_of(item.record()));
+      if (!added) {
+        fail(added.error());
+        return Judged::kOver;
+      }
+    }
+    done_.fetch_add(1, std::memory_order_relaxed);
+    if (tries.number > 1) done_after_retry_.fetch_add(1, std::memory_order_relaxed);
+    item.settle(Ledger::State::kDone);
+    return Judged::kOver;
+  }
+  if (outcome.kind == Outcome::kFailed || tries.number >= options_.retry.attempts) {
+    bury(item, tries, outcome);
+    return Judged::kOver;
+  }
+  retries_.fetch_add(1, std::memory_order_relaxed);
+  if (item.entry() != nullptr) item.entry()->set_retrying(true);
+  tries.wait = outcome.delay.value_or(backoff(tries.number));
+  return Judged::kAgain;
+}
+
+// Whatever it throws is an outcome. None: before its call could begin, it was not wanted any more.
+Task<std::optional<Outcome>> Pipeline::Engine::attempt(Item* item, Attempt attempt) {
+  std::exception_ptr thrown;
+  try {
+    if (batch_line_ != nullptr) {
+      BatchMember member{.partition = &item->partition(), .seen = {&item->record(), attempt}};
+      co_await batch_line_->join(&member);
+      co_return std::move(member.outcome);
+    }
+    if (calls_) co_return co_await call_in_group(item, attempt);
+    co_return co_await call_coroutine(&item->record(), attempt);
+  } catch (...) {
+    thrown = std::current_exception();
+  }
+  co_return outcome_of(std::move(thrown));
+}
+
+Task<std::optional<Outcome>> Pipeline::Engine::call_in_group(Item* item, Attempt attempt) {
+  const Record& record = item->record();
+  const std::string group(record.group.value_or(record.key.value_or(std::string_view())));
+  auto call = [this, item, attempt] { return call_if_wanted(item, attempt); };
+  TaskHandle<std::optional<Outcome>> handle =
+      calls_->submit(group.empty() ? kUnorderedGroup : group, "", call);
+  GroupResult<std::optional<Outcome>> result = co_await handle;
+  co_return std::move(result.value());
+}
+
+Task<std::optional<Outcome>> Pipeline::Engine::call_if_wanted(Item* item, Attempt attempt) {
+  if (item->partition().is_dropped() || halts_) co_return std::nullopt;
+  if (handler_.plain) co_return call_plain(item->record(), attempt);
+  co_return co_await call_coroutine(&item->record(), attempt);
 }
 
 Outcome Pipeline::Engine::call_plain(const Record& record, const Attempt& attempt) {
+  const Measured measured(*this, attempt.queued);
   try {
     return handler_.plain(record, attempt);
   } catch (...) {
@@ -80,6 +160,7 @@ Outcome Pipeline::Engine::call_plain(const Record& record, const Attempt& attemp
 
 // With a timeout, it is asked to stop when the time is over; and when the pipeline's own task is.
 Task<Outcome> Pipeline::Engine::call_coroutine(const Record* record, Attempt attempt) {
+  const Measured measured(*this, attempt.queued);
   const Duration timeout = options_.retry.attempt_timeout;
   if (timeout == Duration::zero()) co_return co_await handler_.coroutine(*record, attempt);
   struct Alarm final : Timer {
@@ -122,19 +203,33 @@ Duration Pipeline::Engine::backoff(int attempts) {
   return Duration(std::uniform_int_distribution<Duration::rep>(0, most.count())(random_));
 }
 
-void Pipeline::Engine::bury(Item& item, int attempts, system_clock::time_point first,
-                            const std::string& cause) {
+// How long an attempt has to wait for its place in the rate of all. Places are given out in advance, each once: who
+// waits for one need not look again.
+Duration Pipeline::Engine::until_rate_allows() {
+  const Duration apart(static_cast<Duration::rep>(1e9 / options_.rate->per_second));
+  const TimePoint now = scheduler_.now();
+  MutexLock lock(rate_mutex_);
+  const TimePoint place = std::max(next_place_, now - apart * (options_.rate->burst - 1));
+  next_place_ = place + apart;
+  return place - now;
+}
+
+void Pipeline::Engine::bury(Item& item, const Tries& tries, const Outcome& outcome) {
   const Record& record = item.record();
-  const std::string source = source_.name();
   if (options_.dead_letters == nullptr) {
-    return fail({ErrorCode::kIo, source + ":" + place_of(record) + ": " + cause +
+    return fail({ErrorCode::kIo, source_.place_of(record) + ": " + outcome.reason +
                                      ", and there is nowhere to put dead letters"});
   }
+  const std::string source = source_.name();
+  const std::string id = source_.id_of(record);
   Result<void> stored = options_.dead_letters->store({.record = &record,
                                                       .source = source,
-                                                      .attempts = attempts,
-                                                      .cause = cause,
-                                                      .first = first,
+                                                      .id = id,
+                                                      .attempts = tries.number,
+                                                      .cause = outcome.reason,
+                                                      .exit = outcome.exit,
+                                                      .stderr_tail = outcome.stderr_tail,
+                                                      .first = tries.first,
                                                       .last = system_clock::now()});
   if (!stored) return fail(stored.error());
   dead_.fetch_add(1, std::memory_order_relaxed);
@@ -143,12 +238,12 @@ void Pipeline::Engine::bury(Item& item, int attempts, system_clock::time_point f
     parked_.insert(std::string(*record.key));
     any_parked_ = true;
   }
-  if (options_.on_dead == OnDead::kHalt) {
+  const bool halts = options_.on_dead == OnDead::kHalt;
+  if (halts) {
     halts_ = true;
     MutexLock lock(failure_mutex_);
-    if (halted_by_.empty()) halted_by_ = place_of(record);
+    if (halted_by_.empty()) halted_by_ = source_.place_of(record);
   }
-  const bool halts = options_.on_dead == OnDead::kHalt;
   item.settle(Ledger::State::kDead);
   if (halts) wake();
 }

@@ -40,6 +40,7 @@ class Schedule final : public DeadLetters {
 
  private:
   using Place = std::pair<PartitionId, Offset>;
+  enum Kind { kRecords, kGrouped, kBatches };
 
   std::uint64_t below(std::uint64_t bound) { return sim_.random_below(bound); }
   bool one_in(std::uint64_t n) { return below(n) == 0; }
@@ -77,6 +78,7 @@ class Schedule final : public DeadLetters {
 
   void run_once(bool calm) {
     say("a run begins");
+    kind_ = static_cast<Kind>(below(3));
     calm_ = calm;
     crashed_ = false;
     running_.clear();
@@ -103,10 +105,19 @@ class Schedule final : public DeadLetters {
         .shutdown_wait = microseconds(below(2) * 1'000'000),
         .seed = seed_ + 1,
     };
-    const auto handler = [this](const Record& record, const Attempt&) { return handle(record); };
+    options.batch = {.of = one_in(2) ? BatchOptions::kOneKey : BatchOptions::kDistinctKeys,
+                     .most = static_cast<int>(1 + below(5)),
+                     .linger = microseconds(below(50))};
+    batch_of_ = options.batch.of;
+    options.by_group = kind_ == kGrouped;
+    options.group_concurrency = static_cast<int>(1 + below(2));
+    options.classify = [this](Record& record) -> Result<bool> {
+      if (kind_ == kGrouped && record.key) record.group = record.key->substr(0, 1);
+      return true;
+    };
     {
-      Pipeline pipeline(source, std::move(options), handler, sim_);
-      const Result<PipelineEnd> end = pipeline.run_until(stop.get_token());
+      const std::unique_ptr<Pipeline> pipeline = make(std::move(options));
+      const Result<PipelineEnd> end = pipeline->run_until(stop.get_token());
       // Five commits in a row may fail by chance.
       const bool away = !end.ok() && end.error().message == "away";
       if (!crashed_) expect(end.ok() || away, "the run failed");
@@ -115,11 +126,71 @@ class Schedule final : public DeadLetters {
     sim_.run_until_idle();
   }
 
+  std::unique_ptr<Pipeline> make(PipelineOptions options) {
+    if (kind_ == kBatches) {
+      return std::make_unique<Pipeline>(
+          *source_, std::move(options), [this](const Batch& batch) { return handle_batch(batch); },
+          sim_);
+    }
+    return std::make_unique<Pipeline>(
+        *source_, std::move(options),
+        [this](const Record& record, const Attempt&) { return handle(record); }, sim_);
+  }
+
   Task<Outcome> handle(const Record& record) {
+    begin(record);
+    if (one_in(2)) co_await sleep_for(microseconds(below(100)));
+    co_return end(record);
+  }
+
+  Task<std::vector<Outcome>> handle_batch(const Batch& batch) {
+    std::vector<Outcome> outcomes;
+    const bool of_one_key = batch_of_ == BatchOptions::kOneKey;
+    if (of_one_key) expect_none_is_left_before(batch);
+    for (const Record& record : batch) {
+      // Of one key, one after the other, and one that is tried again comes after those that its batch has done; of
+      // distinct ones, all at once.
+      if (of_one_key) running_.erase(key_of(record));
+      if (of_one_key) last_.erase(key_of(record));
+      begin(record);
+    }
+    if (one_in(2)) co_await sleep_for(microseconds(below(100)));
+    if (one_in(10)) {
+      for (const Record& record : batch) running_.erase(key_of(record));
+      throw std::runtime_error("on purpose");
+    }
+    for (const Record& record : batch) outcomes.push_back(end(record));
+    co_return outcomes;
+  }
+
+  // What comes before the first record of a batch is done; among the others, none is missing.
+  void expect_none_is_left_before(const Batch& batch) {
+    const std::string key = key_of(batch[0]);
+    if (key.empty()) return;
+    std::set<Offset> members;
+    for (const Record& record : batch) {
+      expect(key_of(record) == key, "a batch of one key has two");
+      expect(members.empty() || *members.rbegin() < record.offset, "a batch is not in order");
+      members.insert(record.offset);
+    }
+    const PartitionId partition = batch[0].partition;
+    const auto& lines = log_.partitions[partition];
+    for (Offset offset = 0; offset < *members.rbegin(); ++offset) {
+      const auto& line = lines[static_cast<std::size_t>(offset)];
+      if (order_ == Order::kKey && line.key != key) continue;
+      expect(members.contains(offset) || settled_.contains({partition, offset}),
+             text({partition, offset}) + " is overtaken");
+    }
+  }
+
+  std::string key_of(const Record& record) const {
+    if (order_ == Order::kPartition) return std::to_string(record.partition);
+    return record.key ? std::string(*record.key) : "";
+  }
+
+  void begin(const Record& record) {
     const Place place{record.partition, record.offset};
-    const std::string key = order_ == Order::kPartition ? std::to_string(record.partition)
-                            : record.key                ? std::string(*record.key)
-                                                        : "";
+    const std::string key = key_of(record);
     say("begins " + text(place));
     if (!key.empty()) {
       expect(running_.insert(key).second, "two of key " + key + " at once");
@@ -129,19 +200,23 @@ class Schedule final : public DeadLetters {
       last_[key] = record.offset;
     }
     if (!calm_) disturb(record.partition);
-    if (one_in(2)) co_await sleep_for(microseconds(below(100)));
-    running_.erase(key);
+  }
+
+  Outcome end(const Record& record) {
+    const Place place{record.partition, record.offset};
+    running_.erase(key_of(record));
     switch (calm_ ? 0 : below(8)) {
       case 1:
-        co_return retry("later");
+        return retry("later");
       case 2:
-        co_return permanent_failure("never");
+        return permanent_failure("never");
       case 3:
-        throw std::runtime_error("on purpose");
+        if (kind_ != kBatches) throw std::runtime_error("on purpose");
+        return retry("later");
       default:
         say("done " + text(place));
         settled_.insert(place);
-        co_return done();
+        return done();
     }
   }
 
@@ -190,6 +265,8 @@ class Schedule final : public DeadLetters {
   FakeSource* source_ = nullptr;
   std::stop_source* stop_ = nullptr;
   Order order_ = Order::kKey;
+  Kind kind_ = kRecords;
+  BatchOptions::Kind batch_of_ = BatchOptions::kOneKey;
   bool calm_ = false;
   bool crashed_ = false;
   std::set<Place> settled_;

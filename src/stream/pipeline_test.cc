@@ -179,7 +179,7 @@ TEST(Pipeline, HaltsAtADeadRecordIfToldSo) {
   const auto end = pipeline.run_until();
   ASSERT_TRUE(end.ok());
   EXPECT_EQ(end->why, PipelineEnd::kHalted);
-  EXPECT_EQ(end->halted_by, "0:10");
+  EXPECT_EQ(end->halted_by, "fake:0:10");
   EXPECT_EQ(log.committed[0].watermark, 11);
 }
 

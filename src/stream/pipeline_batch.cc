@@ -1,0 +1,159 @@
+#include "stream/pipeline_batch.h"
+
+#include <algorithm>
+#include <exception>
+
+namespace keyway {
+
+using std::chrono::system_clock;
+
+bool Pipeline::Engine::takes_distinct_keys() const {
+  return handler_.batch && options_.batch.of == BatchOptions::kDistinctKeys;
+}
+bool Pipeline::Engine::takes_one_key() const {
+  return handler_.batch && options_.batch.of == BatchOptions::kOneKey;
+}
+
+// ---- distinct keys
+
+void Pipeline::Engine::BatchLine::add(BatchMember& member) {
+  const BatchOptions& options = engine_.options_.batch;
+  std::vector<BatchMember*> full;
+  {
+    MutexLock lock(mutex_);
+    waiting_.push_back(&member);
+    if (waiting_.size() == 1) due_ = engine_.scheduler_.now() + options.linger;
+    if (waiting_.size() >= static_cast<std::size_t>(options.most)) {
+      full = std::exchange(waiting_, {});
+    } else if (!std::exchange(timer_is_set_, true)) {
+      engine_.scheduler_.add_timer(*this, due_);
+    }
+  }
+  if (!full.empty()) send(std::move(full));
+}
+
+void Pipeline::Engine::BatchLine::fire() {
+  std::vector<BatchMember*> due;
+  {
+    MutexLock lock(mutex_);
+    timer_is_set_ = false;
+    if (waiting_.empty()) return;
+    if (engine_.scheduler_.now() < due_) {
+      timer_is_set_ = true;
+      return engine_.scheduler_.add_timer(*this, due_);
+    }
+    due = std::exchange(waiting_, {});
+  }
+  send(std::move(due));
+}
+
+void Pipeline::Engine::BatchLine::send(std::vector<BatchMember*> members) {
+  auto task = [&engine = engine_, moved = std::move(members)] { return engine.run_batch(moved); };
+  const Result<void> posted = engine_.calls_->post(kUnorderedGroup, std::move(task));
+  KEYWAY_CHECK(posted.ok(), "a batch finds its executor closed");
+}
+
+Task<void> Pipeline::Engine::run_batch(std::vector<BatchMember*> members) {
+  std::vector<Batch::Member> seen;
+  std::vector<BatchMember*> wanted;
+  for (BatchMember* member : members) {
+    if (member->partition->is_dropped() || halts_) continue;
+    seen.push_back(member->seen);
+    wanted.push_back(member);
+  }
+  if (!seen.empty()) {
+    std::vector<Outcome> outcomes = co_await call_batch(seen);
+    for (std::size_t i = 0; i < wanted.size(); ++i) wanted[i]->outcome = std::move(outcomes[i]);
+  }
+  for (BatchMember* member : members) {
+    member->resumption.post(member->coroutine, *member->context);  // it may end at once
+  }
+}
+
+// As many outcomes as there are members, whatever the handler does.
+Task<std::vector<Outcome>> Pipeline::Engine::call_batch(std::span<const Batch::Member> members) {
+  const Batch batch(members);
+  std::vector<Outcome> outcomes;
+  std::exception_ptr thrown;
+  {
+    const Measured measured(*this, members.front().attempt.queued);
+    try {
+      outcomes = co_await handler_.batch(batch);
+    } catch (...) {
+      thrown = std::current_exception();
+    }
+  }
+  if (thrown) outcomes.assign(members.size(), outcome_of(thrown));
+  outcomes.resize(members.size(), retry("the handler gave no outcome for it"));
+  co_return outcomes;
+}
+
+// ---- one key
+
+void Pipeline::Engine::KeyBacklog::add(const std::string& group, Item item) {
+  MutexLock lock(mutex_);
+  items_[group].push_back(std::move(item));
+}
+
+std::optional<Pipeline::Engine::Item> Pipeline::Engine::KeyBacklog::take_back(
+    const std::string& group) {
+  MutexLock lock(mutex_);
+  const auto found = items_.find(group);
+  if (found == items_.end()) return {};
+  std::optional<Item> item(std::move(found->second.back()));
+  found->second.pop_back();
+  if (found->second.empty()) items_.erase(found);
+  return item;
+}
+
+std::deque<Pipeline::Engine::Item> Pipeline::Engine::KeyBacklog::take(const std::string& group,
+                                                                      std::size_t most) {
+  std::deque<Item> taken;
+  MutexLock lock(mutex_);
+  const auto found = items_.find(group);
+  if (found == items_.end()) return taken;
+  std::deque<Item>& items = found->second;
+  for (; taken.size() < most && !items.empty(); items.pop_front()) {
+    taken.push_back(std::move(items.front()));
+  }
+  if (items.empty()) items_.erase(found);
+  return taken;
+}
+
+Task<void> Pipeline::Engine::visit(std::string group) {
+  std::list<Tried> batch;
+  for (Item& item : backlog_->take(group, static_cast<std::size_t>(options_.batch.most))) {
+    if (item.partition().is_dropped() || settled_untried(item)) continue;
+    const TimePoint since = item.since();
+    batch.push_back({std::move(item), {.first = system_clock::now()}, since});
+  }
+  while (!batch.empty() && !halts_) {
+    if (options_.rate) co_await rest(&batch.front().item.partition(), until_rate_allows());
+    std::erase_if(batch, [](Tried& one) { return one.item.partition().is_dropped(); });
+    if (batch.empty()) break;
+    std::vector<Batch::Member> seen;
+    for (Tried& one : batch) {
+      seen.push_back({&one.item.record(), begin_try(one.tries, one.queued)});
+    }
+    std::vector<Outcome> outcomes = co_await call_batch(seen);
+    settle_or_keep(batch, std::move(outcomes));
+    if (batch.empty()) break;
+    Duration wait{};
+    for (const Tried& one : batch) wait = std::max(wait, one.tries.wait);
+    co_await rest(&batch.front().item.partition(), wait);
+    for (Tried& one : batch) {
+      if (one.item.entry() != nullptr) one.item.entry()->set_retrying(false);
+      one.queued = handling_.now();
+    }
+  }
+}
+
+// Whoever is to be tried again stays.
+void Pipeline::Engine::settle_or_keep(std::list<Tried>& batch, std::vector<Outcome> outcomes) {
+  std::size_t i = 0;
+  std::erase_if(batch, [&](Tried& one) {
+    return judge(one.item, one.tries, std::move(outcomes[i++])) == Judged::kOver;
+  });
+}
+
+}  // namespace keyway

@@ -1,0 +1,203 @@
+// Handlers that take several records at once.
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "keyway/pipeline.h"
+#include "keyway/testing/sim_scheduler.h"
+#include "stream/fake_source.h"
+
+namespace keyway {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::SimScheduler;
+
+struct CountedLetters final : DeadLetters {
+  Result<void> store(const DeadLetter& letter) override {
+    values.emplace_back(letter.record->value);
+    return {};
+  }
+  std::vector<std::string> values;
+};
+
+FakeLog numbered(int records, int keys) {
+  FakeLog log;
+  for (int i = 0; i < records; ++i) {
+    log.partitions[0].push_back({"key " + std::to_string(i % keys), std::to_string(i)});
+  }
+  return log;
+}
+
+int number(const Record& record) { return std::stoi(std::string(record.value)); }
+
+TEST(PipelineBatches, HaveDistinctKeysAndAreFullWhileThereIsEnough) {
+  for (std::uint64_t seed = 1; seed <= 30; ++seed) {
+    SimScheduler sim(seed);
+    FakeLog log = numbered(200, 10);
+    FakeSource source(log);
+    std::map<std::string, int> last;
+    std::size_t batches = 0;
+    int at_once = 0;
+    const auto handler = [&](const Batch& batch) -> Task<void> {
+      EXPECT_LE(++at_once, 2);
+      ++batches;
+      EXPECT_LE(batch.size(), 5U);
+      std::set<std::string> keys;
+      for (const Record& record : batch) {
+        const std::string key(*record.key);
+        EXPECT_TRUE(keys.insert(key).second) << "seed " << seed;
+        EXPECT_TRUE(!last.contains(key) || last[key] < number(record)) << "seed " << seed;
+        last[key] = number(record);
+      }
+      co_await sleep_for(1ms);
+      --at_once;
+    };
+    Pipeline pipeline(source, {.concurrency = 2, .batch = {.most = 5}}, handler, sim);
+    ASSERT_TRUE(pipeline.run_until().ok());
+    EXPECT_EQ(pipeline.stats().done, 200U);
+    EXPECT_EQ(log.committed[0].watermark, 200);
+    EXPECT_LE(batches, 60U) << "seed " << seed;  // 40 if all were full
+  }
+}
+
+TEST(PipelineBatches, WaitForOthersNoLongerThanTheLinger) {
+  SimScheduler sim;
+  FakeLog log = numbered(3, 3);
+  FakeSource source(log);
+  std::vector<std::size_t> sizes;
+  const TimePoint began = sim.now();
+  Pipeline pipeline(
+      source, {.batch = {.most = 100, .linger = 7ms}},
+      [&](const Batch& batch) {
+        sizes.push_back(batch.size());
+        EXPECT_EQ(sim.now() - began, 7ms);
+      },
+      sim);
+  ASSERT_TRUE(pipeline.run_until().ok());
+  EXPECT_EQ(sizes, std::vector<std::size_t>{3});
+}
+
+TEST(PipelineBatches, GiveEachRecordItsOwnOutcome) {
+  for (const BatchOptions::Kind kind : {BatchOptions::kDistinctKeys, BatchOptions::kOneKey}) {
+    SimScheduler sim;
+    FakeLog log = numbered(40, 4);
+    FakeSource source(log);
+    const auto letters = std::make_shared<CountedLetters>();
+    std::map<int, int> tries;
+    Pipeline pipeline(
+        source, {.concurrency = 3, .batch = {.of = kind, .most = 8}, .dead_letters = letters},
+        [&](const Batch& batch) {
+          std::vector<Outcome> outcomes;
+          for (std::size_t i = 0; i < batch.size(); ++i) {
+            const int n = number(batch[i]);
+            EXPECT_EQ(batch.attempt(i).number, ++tries[n]);
+            outcomes.push_back(n % 10 == 3                   ? permanent_failure("bad")
+                               : n % 10 == 7 && tries[n] < 3 ? retry("later", 1s)
+                                                             : done());
+          }
+          return outcomes;
+        },
+        sim);
+    ASSERT_TRUE(pipeline.run_until().ok());
+    const PipelineStats stats = pipeline.stats();
+    EXPECT_EQ(stats.done, 36U);
+    EXPECT_EQ(stats.dead, 4U);
+    EXPECT_EQ(stats.done_after_retry, 4U);
+    EXPECT_EQ(stats.retries, 8U);
+    EXPECT_EQ(letters->values.size(), 4U);
+    EXPECT_EQ(log.committed[0].watermark, 40);
+  }
+}
+
+TEST(PipelineBatches, OfOneKeyAreInOrderAndGrowWithWhatWaits) {
+  for (std::uint64_t seed = 1; seed <= 30; ++seed) {
+    SimScheduler sim(seed);
+    FakeLog log = numbered(300, 3);
+    FakeSource source(log);
+    std::map<std::string, int> next;
+    std::set<std::string> running;
+    std::size_t batches = 0;
+    const auto handler = [&](const Batch& batch) -> Task<Outcome> {
+      ++batches;
+      const std::string key(*batch[0].key);
+      EXPECT_TRUE(running.insert(key).second) << "seed " << seed;
+      for (const Record& record : batch) {
+        EXPECT_EQ(*record.key, key) << "seed " << seed;
+        EXPECT_EQ(number(record) / 3, next[key]++) << "seed " << seed;
+      }
+      co_await sleep_for(1ms);
+      running.erase(key);
+      co_return done();
+    };
+    Pipeline pipeline(source,
+                      {.concurrency = 2, .batch = {.of = BatchOptions::kOneKey, .most = 50}},
+                      handler, sim);
+    ASSERT_TRUE(pipeline.run_until().ok());
+    EXPECT_EQ(pipeline.stats().done, 300U);
+    EXPECT_LE(batches, 30U) << "seed " << seed;
+  }
+}
+
+TEST(PipelineBatches, OfOneKeyAreBoundedByWhatAKeyMayHave) {
+  SimScheduler sim;
+  FakeLog log = numbered(500, 1);
+  FakeSource source(log);
+  std::size_t most = 0;
+  int handled = 0;
+  Pipeline pipeline(
+      source, {.batch = {.of = BatchOptions::kOneKey, .most = 1000}, .max_in_flight_per_key = 20},
+      [&](const Batch& batch) {
+        most = std::max(most, batch.size());
+        for (const Record& record : batch) EXPECT_EQ(number(record), handled++);
+      },
+      sim);
+  ASSERT_TRUE(pipeline.run_until().ok());
+  EXPECT_EQ(handled, 500);
+  EXPECT_LE(most, 256U);
+}
+
+TEST(PipelineBatches, WithoutEnoughOutcomesAreTriedAgain) {
+  SimScheduler sim;
+  FakeLog log = numbered(4, 4);
+  FakeSource source(log);
+  int calls = 0;
+  Pipeline pipeline(
+      source, {},
+      [&](const Batch& batch) {
+        return std::vector<Outcome>(++calls == 1 ? batch.size() - 1 : batch.size());
+      },
+      sim);
+  ASSERT_TRUE(pipeline.run_until().ok());
+  EXPECT_EQ(calls, 2);
+  EXPECT_EQ(pipeline.stats().retries, 1U);
+}
+
+TEST(PipelineBatches, ThatThrowAreTriedAgainWhole) {
+  SimScheduler sim;
+  FakeLog log = numbered(4, 4);
+  FakeSource source(log);
+  int calls = 0;
+  Pipeline pipeline(
+      source, {},
+      [&](const Batch&) {
+        if (++calls == 1) throw std::runtime_error("away");
+      },
+      sim);
+  ASSERT_TRUE(pipeline.run_until().ok());
+  EXPECT_EQ(pipeline.stats().retries, 4U);
+  EXPECT_EQ(pipeline.stats().done, 4U);
+}
+
+TEST(PipelineBatches, AreRefusedWithLimitsOfGroups) {
+  SimScheduler sim;
+  FakeLog log;
+  FakeSource source(log);
+  EXPECT_THROW(Pipeline(source, {.by_group = true}, [](const Batch&) {}, sim), Exception);
+}
+
+}  // namespace
+}  // namespace keyway

@@ -1,0 +1,324 @@
+// What a pipeline can be told besides: which key and group a record has, limits, rates, what was handled before; and
+// what it tells.
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "keyway/pipeline.h"
+#include "keyway/testing/sim_scheduler.h"
+#include "stream/fake_source.h"
+
+namespace keyway {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::SimScheduler;
+
+struct KeptLetters final : DeadLetters {
+  Result<void> store(const DeadLetter& letter) override {
+    ids.emplace_back(letter.id);
+    causes.emplace_back(letter.cause);
+    attempts.push_back(letter.attempts);
+    return {};
+  }
+  std::vector<std::string> ids;
+  std::vector<std::string> causes;
+  std::vector<int> attempts;
+};
+
+struct KeptIds final : HandledIds {
+  Result<bool> contains(std::string_view id) override {
+    if (error) return *error;
+    return ids.contains(std::string(id));
+  }
+  Result<void> add(std::string_view id) override {
+    if (error) return *error;
+    ids.emplace(id);
+    return {};
+  }
+  std::optional<Error> error;
+  std::set<std::string> ids;
+};
+
+// Values "0", "1", ... without keys.
+FakeLog keyless(int records) {
+  FakeLog log;
+  for (int i = 0; i < records; ++i) log.partitions[0].push_back({{}, std::to_string(i)});
+  return log;
+}
+
+int number(const Record& record) { return std::stoi(std::string(record.value)); }
+
+TEST(PipelineClassify, GivesRecordsTheirKeysAndSoTheirOrder) {
+  SimScheduler sim(7);
+  FakeLog log = keyless(40);
+  FakeSource source(log);
+  std::vector<int> even;
+  PipelineOptions options{.concurrency = 8};
+  options.classify = [](Record& record) -> Result<bool> {
+    record.key = number(record) % 2 == 0 ? "even" : "odd";
+    return true;
+  };
+  const auto handler = [&](const Record& record) -> Task<void> {
+    co_await sleep_for(std::chrono::milliseconds(50 - number(record)));
+    if (*record.key == "even") even.push_back(number(record));
+  };
+  Pipeline pipeline(source, std::move(options), handler, sim);
+  ASSERT_TRUE(pipeline.run_until().ok());
+  ASSERT_EQ(even.size(), 20U);
+  EXPECT_TRUE(std::is_sorted(even.begin(), even.end()));
+}
+
+TEST(PipelineClassify, LeavesOutWhatItDoesNotWantAndCommitsPastIt) {
+  SimScheduler sim;
+  FakeLog log = keyless(10);
+  FakeSource source(log);
+  std::vector<int> handled;
+  PipelineOptions options;
+  options.classify = [](Record& record) -> Result<bool> { return number(record) < 5; };
+  Pipeline pipeline(
+      source, std::move(options), [&](const Record& record) { handled.push_back(number(record)); },
+      sim);
+  ASSERT_TRUE(pipeline.run_until().ok());
+  EXPECT_EQ(handled.size(), 5U);
+  EXPECT_EQ(pipeline.stats().left_out, 5U);
+  EXPECT_EQ(log.committed[0].watermark, 10);
+}
+
+TEST(PipelineClassify, EndsThePipelineWithAnErrorThatNamesThePlace) {
+  SimScheduler sim;
+  FakeLog log = keyless(10);
+  FakeSource source(log);
+  std::set<int> handled;
+  PipelineOptions options;
+  options.classify = [](Record& record) -> Result<bool> {
+    if (number(record) == 6) return Error{ErrorCode::kInvalidArgument, "no value at .user"};
+    return true;
+  };
+  Pipeline pipeline(
+      source, std::move(options), [&](const Record& record) { handled.insert(number(record)); },
+      sim);
+  const Result<PipelineEnd> end = pipeline.run_until();
+  ASSERT_FALSE(end.ok());
+  EXPECT_EQ(end.error().message, "fake:0:6: no value at .user");
+  EXPECT_LE(log.committed[0].watermark, 6);  // it will be met again
+}
+
+TEST(PipelineClassify, MakesADefectADeadLetterWithoutATry) {
+  SimScheduler sim;
+  FakeLog log = keyless(4);
+  FakeSource source(log);
+  const auto letters = std::make_shared<KeptLetters>();
+  int handled = 0;
+  PipelineOptions options{.dead_letters = letters};
+  options.classify = [](Record& record) -> Result<bool> {
+    if (number(record) == 2) record.defect = "not JSON";
+    return true;
+  };
+  Pipeline pipeline(source, std::move(options), [&](const Record&) { ++handled; }, sim);
+  ASSERT_TRUE(pipeline.run_until().ok());
+  EXPECT_EQ(handled, 3);
+  EXPECT_EQ(letters->ids, std::vector<std::string>{"0:2"});
+  EXPECT_EQ(letters->causes, std::vector<std::string>{"not JSON"});
+  EXPECT_EQ(letters->attempts, std::vector<int>{0});
+  EXPECT_EQ(log.committed[0].watermark, 4);
+}
+
+// Four keys in each of two groups; at most so many of a group at once.
+struct Groups {
+  explicit Groups(std::uint64_t seed) : sim(seed), log(keyless(80)), source(log) {
+    options.concurrency = 6;
+    options.by_group = true;
+    options.classify = [](Record& record) -> Result<bool> {
+      static const std::array<std::string, 8> keys = {"a", "b", "c", "d", "e", "f", "g", "h"};
+      const auto key = static_cast<std::size_t>(number(record) % 8);
+      record.key = keys[key];
+      record.group = key < 4 ? "left" : "right";
+      return true;
+    };
+  }
+  Task<void> handle(const Record* record) {
+    const std::string group(*record->group);
+    const std::string key(*record->key);
+    most[group] = std::max(most[group], ++running[group]);
+    EXPECT_EQ(++of_key[key], 1);
+    EXPECT_TRUE(!last.contains(key) || last[key] < number(*record));
+    last[key] = number(*record);
+    co_await sleep_for(1ms);
+    --of_key[key];
+    --running[group];
+  }
+  void run() {
+    Pipeline pipeline(
+        source, options, [this](const Record& record) { return handle(&record); }, sim);
+    ASSERT_TRUE(pipeline.run_until().ok());
+    EXPECT_EQ(pipeline.stats().done, 80U);
+  }
+
+  SimScheduler sim;
+  FakeLog log;
+  FakeSource source;
+  PipelineOptions options;
+  std::map<std::string, int> running, most, of_key, last;
+};
+
+TEST(PipelineGroups, LimitsGroupsBesidesTheOrderOfKeys) {
+  for (std::uint64_t seed = 1; seed <= 30; ++seed) {
+    Groups groups(seed);
+    groups.options.limits["left"] = {.max_concurrency = 3};
+    groups.run();
+    EXPECT_EQ(groups.most["left"], 3) << "seed " << seed;
+    EXPECT_EQ(groups.most["right"], 1) << "seed " << seed;
+  }
+}
+
+TEST(PipelineGroups, LetsNoFullGroupKeepAnotherFromGoingOn) {
+  Groups groups(1);
+  groups.options.concurrency = 2;
+  groups.options.group_concurrency = 1;
+  const TimePoint began = groups.sim.now();
+  groups.run();
+  // Both groups, one at a time each: half the time of all records in a row.
+  EXPECT_EQ(groups.sim.now() - began, 40ms);
+}
+
+TEST(PipelineGroups, TakeLimitsByNameOfKeysWhereThereAreNoGroups) {
+  SimScheduler sim(3);
+  FakeLog log;
+  for (int i = 0; i < 40; ++i) log.partitions[0].push_back({i % 2 == 0 ? "wide" : "narrow", "x"});
+  FakeSource source(log);
+  std::map<std::string, int> running, most;
+  const auto handler = [&](const Record& record) -> Task<void> {
+    const std::string key(*record.key);
+    most[key] = std::max(most[key], ++running[key]);
+    co_await sleep_for(1ms);
+    --running[key];
+  };
+  PipelineOptions options{.concurrency = 10};
+  options.limits["wide"] = {.max_concurrency = 4};
+  Pipeline pipeline(source, std::move(options), handler, sim);
+  ASSERT_TRUE(pipeline.run_until().ok());
+  EXPECT_EQ(most["wide"], 4);
+  EXPECT_EQ(most["narrow"], 1);
+}
+
+TEST(PipelineRate, BeginsNoMoreAttemptsThanItAllows) {
+  SimScheduler sim;
+  FakeLog log = keyless(101);
+  FakeSource source(log);
+  std::vector<TimePoint> begun;
+  Pipeline pipeline(
+      source,
+      {.concurrency = 1,
+       .retry = {.first = Duration(1)},
+       .rate = RateLimit{.per_second = 10, .burst = 5}},
+      [&](const Record& record, const Attempt& attempt) {
+        begun.push_back(sim.now());
+        return number(record) == 50 && attempt.number == 1 ? retry("once more") : done();
+      },
+      sim);
+  ASSERT_TRUE(pipeline.run_until().ok());
+  ASSERT_EQ(begun.size(), 102U);
+  for (std::size_t i = 5; i < begun.size(); ++i) {
+    EXPECT_GE(begun[i] - begun[0], (i - 4) * 100ms) << i;
+  }
+  EXPECT_GE(begun.back() - begun.front(), 9'700ms);
+  EXPECT_LE(begun.back() - begun.front(), 9'801ms);
+}
+
+TEST(PipelineDedup, HandlesWhatIsInTheStoreNoMore) {
+  SimScheduler sim;
+  FakeLog log = keyless(10);
+  const auto ids = std::make_shared<KeptIds>();
+  for (int run = 0; run < 2; ++run) {
+    log.committed.clear();  // all of it comes again
+    FakeSource source(log);
+    int handled = 0;
+    Pipeline pipeline(source, {.handled_ids = ids}, [&](const Record&) { ++handled; }, sim);
+    ASSERT_TRUE(pipeline.run_until().ok());
+    EXPECT_EQ(handled, run == 0 ? 10 : 0);
+    EXPECT_EQ(pipeline.stats().duplicates, run == 0 ? 0U : 10U);
+    EXPECT_EQ(log.committed[0].watermark, 10);
+  }
+}
+
+TEST(PipelineDedup, DoesNotCommitARecordWhoseIdCouldNotBeStored) {
+  SimScheduler sim;
+  FakeLog log = keyless(10);
+  FakeSource source(log);
+  const auto ids = std::make_shared<KeptIds>();
+  Pipeline pipeline(
+      source, {.concurrency = 1, .handled_ids = ids},
+      [&](const Record& record) {
+        if (number(record) == 4) ids->error = Error{ErrorCode::kIo, "disk full"};
+      },
+      sim);
+  const Result<PipelineEnd> end = pipeline.run_until();
+  ASSERT_FALSE(end.ok());
+  EXPECT_EQ(end.error().message, "disk full");
+  EXPECT_LE(log.committed[0].watermark, 4);
+}
+
+TEST(PipelineStatsTest, ShowWatermarkGapsRetriesAndTheOldest) {
+  SimScheduler sim;
+  FakeLog log = keyless(20);
+  FakeSource source(log);
+  PipelineStats seen;
+  Pipeline* running = nullptr;
+  const auto handler = [&](const Record& record, const Attempt& attempt) -> Task<Outcome> {
+    if (number(record) == 3 && attempt.number == 1) co_return retry("later", 10s);
+    if (number(record) == 19) co_await sleep_for(5s);
+    if (number(record) == 19) seen = running->stats();
+    co_return done();
+  };
+  Pipeline pipeline(source, {.concurrency = 4}, handler, sim);
+  running = &pipeline;
+  ASSERT_TRUE(pipeline.run_until().ok());
+  ASSERT_EQ(seen.partitions.size(), 1U);
+  const PartitionStats& partition = seen.partitions[0];
+  EXPECT_EQ(partition.watermark, 3);
+  EXPECT_EQ(partition.committed, 3);
+  EXPECT_EQ(partition.read, 20);
+  EXPECT_EQ(partition.retrying, 1U);
+  EXPECT_EQ(partition.pending, 1U);
+  EXPECT_EQ(partition.done_above, 15U);
+  EXPECT_EQ(partition.gaps, 1U);
+  EXPECT_GE(partition.oldest_incomplete, 3s);
+  const PipelineStats after = pipeline.stats();
+  EXPECT_EQ(after.handling.count, 21U);
+  EXPECT_EQ(after.waiting.count, 21U);
+  EXPECT_EQ(after.handling.max, 5s);
+  EXPECT_GT(after.committing.count, 0U);
+  ASSERT_EQ(after.partitions.size(), 1U);
+  EXPECT_EQ(after.partitions[0].watermark, 20);
+  EXPECT_EQ(after.partitions[0].oldest_incomplete, 0s);
+}
+
+TEST(PipelinePause, OfAPartitionLeavesTheOthersAlone) {
+  SimScheduler sim;
+  FakeLog log;
+  for (PartitionId id = 0; id < 2; ++id) {
+    for (int i = 0; i < 50; ++i) log.partitions[id].push_back({{}, "x"});
+  }
+  FakeSource source(log);
+  source.batch = 10;
+  std::map<PartitionId, int> handled;
+  Pipeline* running = nullptr;
+  const auto handler = [&](const Record& record) {
+    if (++handled[record.partition] == 1 && record.partition == 1) running->pause_partition(1);
+    if (record.partition == 0 && handled[0] == 50) {
+      EXPECT_LT(handled[1], 50);
+      running->resume_partition(1);
+    }
+  };
+  Pipeline pipeline(source, {.concurrency = 1}, handler, sim);
+  running = &pipeline;
+  ASSERT_TRUE(pipeline.run_until().ok());
+  EXPECT_EQ(handled[1], 50);
+}
+
+}  // namespace
+}  // namespace keyway
