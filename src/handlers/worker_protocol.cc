@@ -144,9 +144,10 @@ void WorkerProtocol::append_record(std::string& line, std::string_view value) {
   const std::size_t before = line.size();
   line += R"(,"record":)";
   const std::size_t begin = line.size();
-  line += value;
+  const std::string_view json = value.substr(0, value.find_last_not_of(" \t\r\n") + 1);
+  line += json;
   line.reserve(line.size() + kPadding);
-  if (!has_line_break(value) &&
+  if (!has_line_break(json) &&
       parsers_->check.is_json_in_place(std::string_view(line).substr(begin))) {
     return;
   }
