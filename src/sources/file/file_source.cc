@@ -127,6 +127,7 @@ void FileSource::close() {
 
 Result<Polled> FileSource::poll(std::vector<Record>& records, std::vector<PartitionEvent>& events,
                                 std::size_t most) {
+  KEYWAY_CHECK(!partitions_.empty(), "a FileSource is opened before it is read");
   if (!std::exchange(announced_, true)) {
     for (const auto& partition : partitions_) {
       events.push_back({PartitionEvent::kAssigned, partition->progress()});
