@@ -127,7 +127,6 @@ void FileSource::close() {
 
 Result<Polled> FileSource::poll(std::vector<Record>& records, std::vector<PartitionEvent>& events,
                                 std::size_t most) {
-  KEYWAY_CHECK(!partitions_.empty(), "a FileSource is opened before it is read");
   if (!std::exchange(announced_, true)) {
     for (const auto& partition : partitions_) {
       events.push_back({PartitionEvent::kAssigned, partition->progress()});
@@ -135,6 +134,7 @@ Result<Polled> FileSource::poll(std::vector<Record>& records, std::vector<Partit
   }
   const std::size_t full = records.size() + most;
   const std::size_t count = partitions_.size();
+  KEYWAY_CHECK(count > 0, "a FileSource is opened before it is read");
   bool more = false;
   bool all_ended = true;
   Polled polled{.state = Polled::kIdle, .idle_for = kIdle};
