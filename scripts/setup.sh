@@ -18,6 +18,9 @@ build_packages='
   libtomlplusplus-dev toml++/toml.h
   libfmt-dev          fmt/format.h
   libsimdjson-dev     simdjson.h
+  libsqlite3-dev      sqlite3.h
+  libboost1.81-dev    boost/url.hpp
+  libssl-dev          openssl/ssl.h
 '
 check_packages="$build_packages"'
   clang-19            clang++-19
@@ -26,7 +29,6 @@ check_packages="$build_packages"'
   libclang-rt-19-dev  -
 '
 bench_packages="$build_packages"'
-  libboost1.81-dev    boost/url.hpp
   libtbb-dev          tbb/tbb.h
   golang-go           go
   parallel            parallel

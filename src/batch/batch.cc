@@ -1,14 +1,9 @@
 #include "batch/batch.h"
 
-#include <array>
 #include <cerrno>
 #include <csignal>
-#include <cstdio>
-#include <random>
 
 #include <fcntl.h>
-#include <sys/resource.h>
-#include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -17,87 +12,15 @@
 #include "batch/batch_runner.h"
 #include "batch/job_reader.h"
 #include "batch/run_state.h"
+#include "jobs/repeating_timer.h"
+#include "jobs/run_setup.h"
+#include "jobs/signals.h"
 #include "process/event_loop.h"
 #include "process/system_processes.h"
 
 namespace keyway::batch {
 
 namespace {
-
-// ---- signals
-
-// Takes the signals of the process for as long as it lives. Those that are ignored (nohup) stay so.
-class Signals final : private Watcher {
- public:
-  Signals(EventLoop& loop, BatchRunner& runner, const Watch& watch)
-      : loop_(loop), runner_(runner), watch_(watch) {
-    sigemptyset(&taken_);
-    for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1}) {
-      struct sigaction action{};
-      sigaction(signal, nullptr, &action);
-      if (action.sa_handler != SIG_IGN) sigaddset(&taken_, signal);
-    }
-    pthread_sigmask(SIG_BLOCK, &taken_, &before_);
-    struct sigaction ignore{};
-    ignore.sa_handler = SIG_IGN;
-    sigaction(SIGPIPE, &ignore, &pipe_before_);
-    descriptor_ = FileDescriptor(signalfd(-1, &taken_, SFD_CLOEXEC | SFD_NONBLOCK));
-    watched_ = descriptor_.is_open() && loop_.watch(descriptor_.get(), *this, EPOLLIN).ok();
-    KEYWAY_CHECK(watched_, "signals cannot be waited for");
-  }
-  ~Signals() {
-    loop_.unwatch(descriptor_.get(), *this);
-    sigaction(SIGPIPE, &pipe_before_, nullptr);
-    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
-  }
-  Signals(const Signals&) = delete;
-  Signals& operator=(const Signals&) = delete;
-
- private:
-  void ready(std::uint32_t) override {
-    signalfd_siginfo info{};
-    while (read(descriptor_.get(), &info, sizeof info) == sizeof info) {
-      const int signal = static_cast<int>(info.ssi_signo);
-      if (signal != SIGUSR1) {
-        runner_.signal_received(signal);
-      } else if (watch_.notice) {
-        watch_.notice(runner_.describe_running());
-      }
-    }
-  }
-
-  EventLoop& loop_;
-  BatchRunner& runner_;
-  const Watch& watch_;
-  sigset_t taken_{};
-  sigset_t before_{};
-  struct sigaction pipe_before_{};
-  FileDescriptor descriptor_;
-  bool watched_ = false;
-};
-
-// ---- progress
-
-class ProgressTimer final : private Timer {
- public:
-  ProgressTimer(Scheduler& scheduler, BatchRunner& runner, const Watch& watch)
-      : scheduler_(scheduler), runner_(runner), watch_(watch) {
-    if (watch_.progress) fire();
-  }
-  ~ProgressTimer() { scheduler_.cancel_timer(*this); }
-
- private:
-  void fire() override {
-    watch_.progress(runner_.progress());
-    scheduler_.add_timer(*this, scheduler_.now() + std::max(watch_.every, Millis(1)));
-  }
-
-  Scheduler& scheduler_;
-  BatchRunner& runner_;
-  const Watch& watch_;
-};
-
-// ---- what a run needs
 
 struct OpenInput {
   FileDescriptor file;  // not open: standard input
@@ -150,22 +73,6 @@ Result<void> validate(const Options& options) {
   return {};
 }
 
-// Three descriptors for each process, and some for the rest.
-void allow_descriptors(int jobs) {
-  rlimit limit{};
-  const auto wanted = static_cast<rlim_t>(jobs) * 4 + 64;
-  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= wanted) return;
-  limit.rlim_cur = std::min(limit.rlim_max, wanted);
-  setrlimit(RLIMIT_NOFILE, &limit);
-}
-
-std::string new_run_id(std::uint64_t random) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%lx-%04x", static_cast<unsigned long>(time(nullptr)),
-                static_cast<unsigned>(random & 0xffff));
-  return text;
-}
-
 // As it would have to be typed.
 std::string quoted_for_shell(const std::string& word) {
   constexpr std::string_view kPlain =
@@ -216,26 +123,34 @@ Result<Summary> run_batch(const Options& options, const Watch& watch) {
   }
   input->facts.fingerprints = {};
 
-  allow_descriptors(options.jobs);
-  std::random_device entropy;
-  const std::uint64_t seed = std::uint64_t{entropy()} << 32 | entropy();
+  jobs::allow_descriptors(options.jobs);
+  const std::uint64_t seed = jobs::random_seed();
   try {
     EventLoop loop;
     SystemProcesses processes(loop, static_cast<std::size_t>(options.jobs));
     BatchRunner runner(options, input->input, state ? &*state : nullptr, loop, processes,
                        {.loop = &loop,
-                        .run_id = new_run_id(seed),
+                        .run_id = jobs::new_run_id(seed),
                         .seed = seed,
                         .notice = watch.notice,
                         .before_output = watch.before_output,
                         .attempt_ended = watch.attempt_ended});
-    const Signals signals(loop, runner, watch);
+    const jobs::Signals signals(loop, [&](int signal) {
+      if (signal != SIGUSR1) {
+        runner.signal_received(signal);
+      } else if (watch.notice) {
+        watch.notice(runner.describe_running());
+      }
+    });
+    const auto show = [&] {
+      if (watch.progress) watch.progress(runner.progress());
+    };
     Summary summary;
     {
-      const ProgressTimer timer(loop, runner, watch);
+      const jobs::RepeatingTimer timer(loop, watch.every, show);
       summary = runner.run();
     }
-    if (watch.progress) watch.progress(runner.progress());
+    show();
     return summary;
   } catch (const Exception& exception) {
     return exception.error();
@@ -267,7 +182,7 @@ Result<void> plan_batch(const Options& options,
         show({.seq = reader.seq(),
               .id = job.id,
               .group = job.group,
-              .limit = limit_of(options.limits, job.group),
+              .limit = jobs::limit_of(options.limits, job.group),
               .weight = job.weight,
               .command = command_line(job),
               .is_done = state && state->is_done(reader.seq())});

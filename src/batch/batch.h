@@ -14,29 +14,14 @@
 // Thread safety: one run at a time in a process.
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <string>
-#include <string_view>
 
 #include "batch/batch_options.h"
-#include "batch/batch_progress.h"
 #include "keyway/error.h"
-#include "report/attempt.h"
 
 namespace keyway::batch {
-
-// Who watches a run; each may be empty. All are called on the thread that runs the batch.
-struct Watch {
-  std::chrono::milliseconds every{100};           // between two calls of `progress`
-  std::function<void(const Progress&)> progress;  // also once at the beginning and at the end
-  std::function<void(std::string_view)>
-      notice;                           // something to say on stderr, without a newline at its end
-  std::function<void()> before_output;  // a job's output is about to be written
-  std::function<void(const LoggedAttempt&)>
-      attempt_ended;  // every line of the joblog, as it is written
-};
 
 // An error: nothing was run. kInvalidArgument: a job or an option is wrong; kConflict: the state is
 // of other jobs, or another run has it; kIo: a file could not be read or written. The messages are

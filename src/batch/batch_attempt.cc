@@ -5,7 +5,7 @@
 #include "base/json_text.h"
 #include "batch/batch_parts.h"
 #include "batch/batch_runner.h"
-#include "batch/halt.h"
+#include "jobs/halt.h"
 
 namespace keyway::batch {
 
@@ -71,9 +71,9 @@ Task<> BatchRunner::run_attempt(LiveJob* waiting) {
     ordered_.add(live.seq, output.kept(Stream::kOut), output.kept(Stream::kErr));
   } else {
     // Lines are on their way already: the last of them is waited for.
-    co_await Printing(printer_, std::move(output.kept(Stream::kOut)),
-                      std::move(output.kept(Stream::kErr)),
-                      /*waits_for_others=*/options_.output == OutputMode::kLine);
+    co_await jobs::Printing(printer_, std::move(output.kept(Stream::kOut)),
+                            std::move(output.kept(Stream::kErr)),
+                            /*waits_for_others=*/options_.output == OutputMode::kLine);
   }
   free_slots_.push(attempt.slot);
   settle(live, attempt);
@@ -185,8 +185,8 @@ void BatchRunner::settle(LiveJob& live, const LoggedAttempt& attempt) {
   if (!attempt.final) ++given_up_;
   groups_.end(*live.group, live.weight, now());
   forget(live);
-  if (halt_is_reached(options_.halt, failed_, ok_ + failed_)) {
-    const bool at_once = options_.halt.when == Halt::When::kNow;
+  if (jobs::halt_is_reached(options_.halt, failed_, ok_ + failed_)) {
+    const bool at_once = options_.halt.when == jobs::Halt::When::kNow;
     stop(Ending::kHalted, at_once ? Stop::kTerminate : Stop::kDrain, /*within_grace=*/false);
   }
 }

@@ -11,7 +11,7 @@ namespace keyway::batch {
 
 namespace {
 
-GroupLimits limits_of(const GroupLimit& limit) {
+GroupLimits limits_of(const jobs::GroupLimit& limit) {
   return {.max_concurrency = limit.limit,
           .max_in_flight = limit.max_in_flight,
           .queue_threshold = limit.queue};
@@ -29,17 +29,6 @@ GroupPolicy policy_of(const Options& options) {
 std::string name_of(const Options& options) {
   if (!options.name.empty()) return options.name;
   return options.jobs_file == "-" ? "stdin" : options.jobs_file;
-}
-
-Quantiles quantiles_of(const Histogram& histogram) {
-  const auto at = [&](double part) {
-    return std::chrono::duration_cast<std::chrono::microseconds>(histogram.quantile(part));
-  };
-  return {.p50 = at(0.5), .p95 = at(0.95), .p99 = at(0.99), .max = at(1)};
-}
-
-std::chrono::milliseconds in_milliseconds(Duration duration) {
-  return std::chrono::round<std::chrono::milliseconds>(duration);
 }
 
 }  // namespace
@@ -74,7 +63,7 @@ BatchRunner::BatchRunner(const Options& options, Input input, RunState* state, S
                       feed_soon();
                     }}),
       ordered_(printer_, [this] { feed_soon(); }),
-      groups_([this](std::string_view group) { return limit_of(options_.limits, group); }),
+      groups_([this](std::string_view group) { return jobs::limit_of(options_.limits, group); }),
       random_(host_.seed),
       running_(static_cast<std::size_t>(options.jobs)),
       executor_(std::make_unique<GroupExecutor>(policy_of(options), scheduler)) {
@@ -204,7 +193,7 @@ Progress BatchRunner::progress() const {
   progress.jobs = options_.jobs;
   progress.groups = groups_seen_.size();
   progress.groups_waiting = groups_.waiting_groups();
-  progress.elapsed = in_milliseconds(now() - began_);
+  progress.elapsed = jobs::in_milliseconds(now() - began_);
   return progress;
 }
 
@@ -237,15 +226,15 @@ Summary BatchRunner::summary() {
   const std::uint64_t done_before = state_ == nullptr ? 0 : state_->done();
   summary.not_run = input_.total ? *input_.total - done_before - summary.jobs : given_up_;
   summary.resumed_past = input_.total ? done_before : resumed_past_;
-  summary.elapsed = in_milliseconds(now() - began_);
-  summary.running = quantiles_of(run_times_);
-  summary.waiting = quantiles_of(wait_times_);
+  summary.elapsed = jobs::in_milliseconds(now() - began_);
+  summary.running = jobs::quantiles_of(run_times_);
+  summary.waiting = jobs::quantiles_of(wait_times_);
   const auto bound = groups_.longest_bound(now());
   // For less than half of the time it was not the one that mattered.
   if (bound && bound->time * 2 >= now() - began_) {
     summary.bound_by = bound->group;
     summary.bound_jobs = bound->jobs;
-    summary.bound_time = in_milliseconds(bound->time);
+    summary.bound_time = jobs::in_milliseconds(bound->time);
   }
   if (state_ != nullptr) summary.joblog_file = state_->log_path();
   return summary;

@@ -39,13 +39,12 @@
 
 #include "base/histogram.h"
 #include "batch/batch_options.h"
-#include "batch/batch_progress.h"
 #include "batch/group_watch.h"
 #include "batch/job_output.h"
 #include "batch/job_reader.h"
-#include "batch/ordered_output.h"
-#include "batch/output_printer.h"
 #include "batch/run_state.h"
+#include "jobs/ordered_output.h"
+#include "jobs/output_printer.h"
 #include "keyway/group_executor.h"
 #include "process/event_loop.h"
 #include "process/process.h"
@@ -146,10 +145,10 @@ class BatchRunner {
   std::unique_ptr<Feeder> feeder_;
   bool at_end_ = false;
 
-  OutputPrinter printer_;
-  OrderedOutput ordered_;
+  jobs::OutputPrinter printer_;
+  jobs::OrderedOutput ordered_;
   GroupWatch groups_;
-  HashSet groups_seen_;
+  jobs::HashSet groups_seen_;
   std::mt19937_64 random_;
 
   std::uint64_t live_ = 0;  // jobs that were read and have not ended

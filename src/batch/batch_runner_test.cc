@@ -1,7 +1,7 @@
 #include "batch/batch_runner.h"
 
-#include "batch/halt.h"
 #include "batch/runner_fixture.h"
+#include "jobs/halt.h"
 #include "support/batch_exit_code.h"
 
 namespace keyway::batch {
@@ -322,7 +322,7 @@ TEST_F(RunnerTest, AFullDiskStopsTheRunAndLaterItResumes) {
 
 TEST_F(RunnerTest, HaltSoonLetsFinishWhatRuns) {
   options_.jobs = 2;
-  options_.halt = {.when = Halt::When::kSoon, .fail = 1};
+  options_.halt = {.when = jobs::Halt::When::kSoon, .fail = 1};
   does_["long"] = {{.runs_for = 10s}};
   does_["bad"] = {{.runs_for = 1s, .status = 65}};
   const Summary summary = run(jobs({"long", "bad", "never"}));
@@ -334,7 +334,7 @@ TEST_F(RunnerTest, HaltSoonLetsFinishWhatRuns) {
 
 TEST_F(RunnerTest, HaltNowEndsWhatRuns) {
   options_.jobs = 2;
-  options_.halt = {.when = Halt::When::kNow, .fail = 1};
+  options_.halt = {.when = jobs::Halt::When::kNow, .fail = 1};
   does_["long"] = {{.runs_for = 1h, .out = "half a result"}};
   does_["bad"] = {{.runs_for = 1s, .status = 65}};
   const Summary summary = run(jobs({"long", "bad", "never"}));
@@ -342,30 +342,15 @@ TEST_F(RunnerTest, HaltNowEndsWhatRuns) {
   EXPECT_EQ(summary.not_run, 2u);
   EXPECT_EQ(summary.elapsed, 1s);
   EXPECT_EQ(out(), "");
-  options_.halt.when = Halt::When::kNever;
+  options_.halt.when = jobs::Halt::When::kNever;
   does_.clear();
   EXPECT_EQ(run(jobs({"long", "bad", "never"})).ok, 3u) << "all are left for a resume";
 }
 
 TEST_F(RunnerTest, OnlyJobsThatFailedForGoodCountForTheHalt) {
-  options_.halt = {.when = Halt::When::kSoon, .fail = 1};
+  options_.halt = {.when = jobs::Halt::When::kSoon, .fail = 1};
   does_["x"] = {{.status = 1}, {}};
   EXPECT_EQ(run(jobs({"x", "y"})).ending, Ending::kFinished);
-}
-
-TEST(Halt, ANumberIsReachedByFailures) {
-  const Halt three{.when = Halt::When::kSoon, .fail = 3};
-  EXPECT_FALSE(halt_is_reached(three, 2, 1000));
-  EXPECT_TRUE(halt_is_reached(three, 3, 1000));
-  EXPECT_FALSE(halt_is_reached({}, 1000, 1000));
-}
-
-TEST(Halt, APercentageIsOfThoseThatEndedAndNeedsTenOfThem) {
-  const Halt tenth{.when = Halt::When::kSoon, .fail = 10, .percent = true};
-  EXPECT_FALSE(halt_is_reached(tenth, 9, 9));
-  EXPECT_TRUE(halt_is_reached(tenth, 1, 10));
-  EXPECT_FALSE(halt_is_reached(tenth, 1, 11));
-  EXPECT_FALSE(halt_is_reached({.when = Halt::When::kSoon, .fail = 0, .percent = true}, 0, 10));
 }
 
 // ---- what is told

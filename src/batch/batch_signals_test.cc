@@ -101,7 +101,7 @@ TEST_F(StoppedRun, AFailureWhileDrainingIsNotTriedAgain) {
 
 TEST_F(StoppedRun, ASignalAfterAHaltEndsWhatStillRuns) {
   options_.jobs = 2;
-  options_.halt = {.when = Halt::When::kSoon, .fail = 1};
+  options_.halt = {.when = jobs::Halt::When::kSoon, .fail = 1};
   does_["long"] = {{.runs_for = 1h}};
   does_["bad"] = {{.status = 65}};
   signal_at(1s, SIGINT);

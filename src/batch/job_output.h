@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "batch/batch_options.h"
-#include "batch/output_printer.h"
+#include "jobs/output_printer.h"
 #include "process/captured_output.h"
 #include "process/process.h"
 
@@ -18,7 +18,7 @@ namespace keyway::batch {
 // Thread safety: one thread.
 class JobOutput final : public OutputListener {
  public:
-  JobOutput(OutputMode mode, OutputPrinter& printer) : mode_(mode), printer_(printer) {}
+  JobOutput(OutputMode mode, jobs::OutputPrinter& printer) : mode_(mode), printer_(printer) {}
 
   // Once it is known: whoever writes faster than lines can be printed is paused.
   void set_process(Process& process) { process_ = &process; }
@@ -41,7 +41,7 @@ class JobOutput final : public OutputListener {
   void pass_on_lines(Stream stream, std::string_view text);
 
   const OutputMode mode_;
-  OutputPrinter& printer_;
+  jobs::OutputPrinter& printer_;
   Process* process_ = nullptr;
   std::array<CapturedOutput, 2> kept_;
   std::array<std::string, 2> unfinished_;

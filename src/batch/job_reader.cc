@@ -1,8 +1,6 @@
 #include "batch/job_reader.h"
 
-#include <algorithm>
 #include <cerrno>
-#include <cstring>
 
 #include <unistd.h>
 
@@ -31,63 +29,6 @@ Error duplicate_id(std::string_view id) {
 
 }  // namespace
 
-// ---- lines
-
-LineReader::Next LineReader::next() {
-  const char* found = static_cast<const char*>(
-      end_ > scanned_ ? std::memchr(buffer_.get() + scanned_, '\n', end_ - scanned_) : nullptr);
-  if (found == nullptr) {
-    scanned_ = end_;
-    if (end_ - begin_ > kLongestLine) return Next::kTooLong;
-    if (!at_end_) return Next::kNeedsInput;
-    if (begin_ == end_) return Next::kEnd;
-    found = buffer_.get() + end_;  // the last line needs no newline
-  }
-  const char* start = buffer_.get() + begin_;
-  text_ = {start, static_cast<std::size_t>(found - start)};
-  begin_ = std::min(begin_ + text_.size() + 1, end_);
-  scanned_ = begin_;
-  return text_.size() > kLongestLine ? Next::kTooLong : Next::kLine;
-}
-
-void LineReader::make_room() {
-  if (begin_ > 0) {
-    std::memmove(buffer_.get(), buffer_.get() + begin_, end_ - begin_);
-    end_ -= begin_;
-    scanned_ -= begin_;
-    begin_ = 0;
-  }
-  if (end_ < capacity_) return;
-  const std::size_t larger = std::max(kReadBytes, capacity_ * 2);
-  auto grown = std::make_unique<char[]>(larger + JobParser::kPadding);
-  if (end_ > 0) std::memcpy(grown.get(), buffer_.get(), end_);
-  buffer_ = std::move(grown);
-  capacity_ = larger;
-}
-
-Result<void> LineReader::fill() {
-  make_room();
-  const ssize_t got = read(descriptor_, buffer_.get() + end_, capacity_ - end_);
-  if (got < 0) {
-    if (errno == EINTR || errno == EAGAIN) return {};
-    return system_error("cannot read", errno);
-  }
-  if (got == 0) at_end_ = true;
-  end_ += static_cast<std::size_t>(got);
-  return {};
-}
-
-// ---- jobs
-
-int limit_of(const Limits& limits, std::string_view group) {
-  const auto found = limits.groups.find(std::string(group));
-  const GroupLimit none;
-  const GroupLimit& own = found == limits.groups.end() ? none : found->second;
-  const int running = own.limit.value_or(limits.standard.limit.value_or(1));
-  const auto in_flight = own.max_in_flight ? own.max_in_flight : limits.standard.max_in_flight;
-  return std::min(running, in_flight.value_or(running));
-}
-
 JobReader::JobReader(std::string file, int descriptor, const Limits& limits, Ids ids)
     : file_(std::move(file)), limits_(limits), checks_ids_(ids), lines_(descriptor) {}
 
@@ -95,16 +36,16 @@ JobReader::Next JobReader::next() {
   if (error_) return Next::kFailed;
   while (true) {
     switch (lines_.next()) {
-      case LineReader::Next::kNeedsInput:
+      case jobs::LineReader::Next::kNeedsInput:
         return Next::kNeedsInput;
-      case LineReader::Next::kEnd:
+      case jobs::LineReader::Next::kEnd:
         return Next::kEnd;
-      case LineReader::Next::kTooLong:
+      case jobs::LineReader::Next::kTooLong:
         ++line_;
         return fail({ErrorCode::kInvalidArgument,
                      "the line is longer than 16 MiB\n  try: put large input into a file, and its "
                      "name into the job"});
-      case LineReader::Next::kLine:
+      case jobs::LineReader::Next::kLine:
         break;
     }
     ++line_;
@@ -121,7 +62,7 @@ JobReader::Next JobReader::next() {
 }
 
 JobReader::Next JobReader::check_job() {
-  const int limit = job_.weight > 1 ? limit_of(limits_, job_.group) : 1;
+  const int limit = job_.weight > 1 ? jobs::limit_of(limits_, job_.group) : 1;
   if (job_.weight > limit) {
     return fail({ErrorCode::kInvalidArgument,
                  "the weight " + std::to_string(job_.weight) + " is more than the limit of group " +
@@ -168,17 +109,17 @@ Result<std::uint64_t> first_line_with(std::string_view id, std::uint64_t before,
     const off_t offset;
   } const place(descriptor);
   if (lseek(descriptor, 0, SEEK_SET) != 0) return system_error("cannot go back", errno);
-  LineReader lines(descriptor);
+  jobs::LineReader lines(descriptor);
   JobParser parser;
   Job job;
   std::uint64_t line = 0;
   while (line + 1 < before) {
-    const LineReader::Next next = lines.next();
-    if (next == LineReader::Next::kNeedsInput) {
+    const jobs::LineReader::Next next = lines.next();
+    if (next == jobs::LineReader::Next::kNeedsInput) {
       if (const Result<void> filled = lines.fill(); !filled) return filled.error();
       continue;
     }
-    if (next != LineReader::Next::kLine) break;
+    if (next != jobs::LineReader::Next::kLine) break;
     ++line;
     if (parser.parse(lines.text(), line, job).ok() && job.id == id) return line;
   }

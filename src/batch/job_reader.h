@@ -23,47 +23,18 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "batch/batch_options.h"
-#include "batch/hash_set.h"
 #include "batch/job.h"
+#include "jobs/hash_set.h"
+#include "jobs/line_reader.h"
 #include "keyway/error.h"
 
 namespace keyway::batch {
-
-// Lines of a descriptor. At least JobParser::kPadding readable bytes follow each.
-class LineReader {
- public:
-  static constexpr std::size_t kLongestLine = std::size_t{16} << 20;
-  static constexpr std::size_t kReadBytes = std::size_t{256} << 10;
-
-  explicit LineReader(int descriptor) : descriptor_(descriptor) {}
-
-  enum class Next { kLine, kNeedsInput, kEnd, kTooLong };
-  // kLine: text() is valid until the next call of any method.
-  Next next();
-  std::string_view text() const { return text_; }
-
-  // One read(2). An error if it fails.
-  Result<void> fill();
-
- private:
-  void make_room();
-
-  const int descriptor_;
-  std::unique_ptr<char[]> buffer_;
-  std::size_t capacity_ = 0;
-  std::size_t begin_ = 0;    // what was not given out yet
-  std::size_t scanned_ = 0;  // up to here there is no newline
-  std::size_t end_ = 0;
-  bool at_end_ = false;
-  std::string_view text_;
-};
 
 class JobReader {
  public:
@@ -99,7 +70,7 @@ class JobReader {
   const std::string file_;
   const Limits& limits_;
   const Ids checks_ids_;
-  LineReader lines_;
+  jobs::LineReader lines_;
   JobParser parser_;
   std::string_view text_;
   Job job_;
@@ -107,12 +78,9 @@ class JobReader {
   std::uint64_t line_ = 0;
   std::optional<Error> error_;
   bool is_duplicate_ = false;
-  HashSet ids_;
-  HashSet groups_;
+  jobs::HashSet ids_;
+  jobs::HashSet groups_;
 };
-
-// How many of a group's jobs may run at once, whatever --jobs says.
-int limit_of(const Limits& limits, std::string_view group);
 
 // What a check of a whole file finds out.
 struct JobFileFacts {

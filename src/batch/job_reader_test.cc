@@ -99,7 +99,7 @@ TEST_F(JobReaderTest, LinesOfManySizesSurviveTheBuffersBorders) {
 TEST_F(JobReaderTest, ALongLineIsReadAndATooLongOneIsAnError) {
   const std::string long_text(3 << 20, 'x');
   EXPECT_EQ(error("{\"sh\":\"" + long_text + "\"}\n"), "no error");
-  const std::string too_long(LineReader::kLongestLine + 1, 'x');
+  const std::string too_long(jobs::LineReader::kLongestLine + 1, 'x');
   EXPECT_EQ(error("{\"sh\":\"a\"}\n" + too_long + "\n").substr(0, 45),
             "jobs.jsonl:2: the line is longer than 16 MiB\n");
   EXPECT_EQ(error(too_long).substr(0, 45), "jobs.jsonl:1: the line is longer than 16 MiB\n");

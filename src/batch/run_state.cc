@@ -37,13 +37,10 @@ std::string RunState::folder_of(const Options& options) {
 }
 
 Result<RunState> RunState::open(const std::string& folder, bool fresh) {
-  if (mkdir(folder.c_str(), 0777) != 0 && errno != EEXIST) {
-    Error error = system_error("cannot make the state folder " + folder, errno);
-    error.message += "\n  try: --state DIR";
-    return error;
-  }
+  Result<jobs::StateFolder> taken = jobs::StateFolder::take(folder);
+  if (!taken) return taken.error();
   RunState state(folder);
-  if (const Result<void> locked = state.take_lock(); !locked) return locked.error();
+  state.folder_lock_ = std::move(*taken);
   if (fresh) {
     for (const std::string& path : {state.log_path(), state.fingerprint_path()}) {
       if (unlink(path.c_str()) != 0 && errno != ENOENT) {
@@ -53,7 +50,7 @@ Result<RunState> RunState::open(const std::string& folder, bool fresh) {
   }
   if (const Result<void> read = state.read_fingerprints(); !read) return read.error();
   if (const Result<void> read = state.read_log(); !read) return read.error();
-  Result<JobLog> log = JobLog::open(state.log_path());
+  Result<jobs::JobLog> log = jobs::JobLog::open(state.log_path());
   if (!log) return log.error();
   state.log_ = std::move(*log);
   return state;
@@ -64,28 +61,6 @@ Result<RunState> RunState::peek(const std::string& folder) {
   if (const Result<void> read = state.read_fingerprints(); !read) return read.error();
   if (const Result<void> read = state.read_log(); !read) return read.error();
   return state;
-}
-
-Result<void> RunState::take_lock() {
-  const std::string path = folder_ + "/lock";
-  lock_ = FileDescriptor(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
-  if (!lock_.is_open()) return system_error("cannot open " + path, errno);
-  // A lock of the process: flock() would also be held by a child that has not come to its exec yet, and
-  // for a moment outlive a run that was killed.
-  struct flock whole_file{};
-  whole_file.l_type = F_WRLCK;
-  whole_file.l_whence = SEEK_SET;
-  if (fcntl(lock_.get(), F_SETLK, &whole_file) != 0) {
-    if (errno != EAGAIN && errno != EACCES) return system_error("cannot lock " + path, errno);
-    fcntl(lock_.get(), F_GETLK, &whole_file);
-    return Error{ErrorCode::kConflict,
-                 folder_ + " is in use by another run, pid " + std::to_string(whole_file.l_pid) +
-                     "\n  try: wait until it ends, or --state DIR for a run of its own",
-                 /*retryable=*/true};
-  }
-  const std::string pid = std::to_string(getpid()) + "\n";
-  if (ftruncate(lock_.get(), 0) != 0) return system_error("cannot write " + path, errno);
-  return write_all(lock_.get(), pid.data(), pid.size(), path);
 }
 
 Result<void> RunState::read_fingerprints() {
@@ -117,7 +92,7 @@ Result<void> RunState::read_fingerprints() {
 
 Result<void> RunState::read_log() {
   std::uint64_t unknown = 0;
-  Result<void> read = JobLog::read(log_path(), [&](std::uint64_t seq, bool ok) {
+  Result<void> read = jobs::JobLog::read(log_path(), [&](std::uint64_t seq, bool ok) {
     has_earlier_run_ = true;
     if (seq == 0 || seq > earlier_.size()) {
       unknown = seq;

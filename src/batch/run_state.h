@@ -1,7 +1,7 @@
 // What a run leaves behind so that a later one can go on: the state folder.
 //
-//   lock           held by the run (a lock of its process), and has its process id in it
-//   joblog.jsonl   what was tried, and how it ended; see JobLog
+//   lock           see jobs::StateFolder
+//   joblog.jsonl   what was tried, and how it ended; see jobs::JobLog
 //   fingerprint    16 bytes "keyway-batch-v1\n", then 8 bytes for each job's line, in order
 //
 // What may change between two runs: anything about jobs that are not done. Lines may be added at
@@ -21,7 +21,8 @@
 
 #include "base/file_descriptor.h"
 #include "batch/batch_options.h"
-#include "batch/job_log.h"
+#include "jobs/job_log.h"
+#include "jobs/state_folder.h"
 #include "keyway/error.h"
 
 namespace keyway::batch {
@@ -52,20 +53,19 @@ class RunState {
   std::uint64_t done() const { return done_count_; }
   bool has_earlier_run() const { return has_earlier_run_; }
 
-  JobLog& log() { return *log_; }
+  jobs::JobLog& log() { return *log_; }
   std::string log_path() const { return folder_ + "/joblog.jsonl"; }
 
  private:
   explicit RunState(std::string folder) : folder_(std::move(folder)) {}
-  Result<void> take_lock();
   Result<void> read_fingerprints();
   Result<void> read_log();
   std::string fingerprint_path() const { return folder_ + "/fingerprint"; }
   Error changed(const std::string& name, std::uint64_t seq) const;
 
   std::string folder_;
-  FileDescriptor lock_;
-  std::optional<JobLog> log_;
+  std::optional<jobs::StateFolder> folder_lock_;  // of one that is not only looked at
+  std::optional<jobs::JobLog> log_;
   std::vector<bool> done_;  // by seq
   std::uint64_t done_count_ = 0;
   bool has_earlier_run_ = false;

@@ -122,7 +122,7 @@ class RunnerTest : public ::testing::Test {
     }
     return ends;
   }
-  static std::string outcome_name(AttemptOutcome outcome) { return to_string(outcome); }
+  static std::string outcome_name(AttemptOutcome outcome) { return jobs::to_string(outcome); }
   const LoggedAttempt& attempt(const std::string& id, int number = 1) const {
     for (const LoggedAttempt& attempt : attempts_) {
       if (attempt.id == id && attempt.attempt == number) return attempt;

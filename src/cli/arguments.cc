@@ -1,7 +1,6 @@
 #include "cli/arguments.h"
 
 #include <algorithm>
-#include <iterator>
 
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
@@ -49,6 +48,9 @@ const OptionSpec* option_with_empty_value(const CommandSpec& spec,
 
 // How many words come before the command that is to be run.
 std::size_t words_before_command(const CommandSpec& spec, const std::vector<std::string>& words) {
+  if (spec.arguments.size() > 1) {
+    return static_cast<std::size_t>(std::ranges::find(words, "--") - words.begin());
+  }
   for (std::size_t at = 0; at < words.size(); ++at) {
     const std::string& word = words[at];
     if (word == "--" || word == "-" || !word.starts_with('-')) return at;
@@ -69,14 +71,17 @@ std::size_t words_before_command(const CommandSpec& spec, const std::vector<std:
   return words.size();
 }
 
-Result<void> check_arguments(const CommandSpec& spec, const std::vector<std::string>& given) {
-  if (given.size() > spec.arguments.size() && !spec.takes_command()) {
-    return usage_error(
-        fmt::format("{}: one argument too many: \"{}\"", spec.name, given[spec.arguments.size()]),
-        spec.synopsis());
+Result<void> check_arguments(const CommandSpec& spec, const ParsedArguments& parsed) {
+  const std::size_t count = spec.arguments.size() - (spec.takes_command() ? 1 : 0);
+  const bool repeats = count > 0 && spec.arguments[count - 1].repeats;
+  const std::vector<std::string>& given = parsed.arguments;
+  if (given.size() > count && !repeats) {
+    return usage_error(fmt::format("{}: one argument too many: \"{}\"", spec.name, given[count]),
+                       spec.synopsis());
   }
   for (std::size_t at = given.size(); at < spec.arguments.size(); ++at) {
-    if (!spec.arguments[at].required) continue;
+    const bool is_given = at >= count && !parsed.command.empty();
+    if (!spec.arguments[at].required || is_given) continue;
     return usage_error(fmt::format("{}: {} is missing", spec.name, spec.arguments[at].name),
                        spec.examples.empty() ? spec.synopsis() : spec.examples.front().command);
   }
@@ -140,13 +145,13 @@ Result<ParsedArguments> parse_arguments(const CommandSpec& spec,
   }
   parsed.help = parsed.options.erase(help_option().name) > 0;
   parsed.arguments = std::move(arguments);
-  std::ranges::move(command, std::back_inserter(parsed.arguments));
+  parsed.command = std::move(command);
   if (parsed.help) return parsed;
   // Before the arguments: the value of an unknown flag looks like one.
   for (const std::string& word : app.remaining()) {
     if (word != "--") return unknown_flag(spec, word);
   }
-  if (auto checked = check_arguments(spec, parsed.arguments); !checked) return checked.error();
+  if (auto checked = check_arguments(spec, parsed); !checked) return checked.error();
   return parsed;
 }
 

@@ -3,7 +3,8 @@
 //   Result<ParsedArguments> parsed = parse_arguments(spec, {"-j8", "jobs.jsonl"});
 //
 // The usual forms: -j8, -j 8, --jobs 8, --jobs=8, -qv, and -- before arguments that begin with a
-// dash. Where a command is the argument, it may do without --: its first word ends the options. Of an option given twice the last counts. Values are not checked here: see settings.h.
+// dash. Where a command is the only argument, it may do without --: its
+// first word ends the options. Of an option given twice the last counts. Values are not checked here: see settings.h.
 #pragma once
 
 #include <map>
@@ -18,6 +19,7 @@ namespace keyway::cli {
 struct ParsedArguments {
   std::map<std::string, std::string> options;  // a switch that is there has "true"
   std::vector<std::string> arguments;
+  std::vector<std::string> command;  // of an argument that is a command to run
   bool help = false;
 };
 

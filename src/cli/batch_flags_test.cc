@@ -49,10 +49,10 @@ TEST_F(BatchFlagsTest, WithoutFlagsEverythingHasItsBuiltInValue) {
   EXPECT_EQ(options.backoff.most, 30s);
   EXPECT_EQ(options.timeout, 0ms);
   EXPECT_EQ(options.grace, 30s);
-  EXPECT_EQ(options.halt.when, batch::Halt::When::kNever);
+  EXPECT_EQ(options.halt.when, jobs::Halt::When::kNever);
   EXPECT_EQ(options.output, batch::OutputMode::kGroup);
   EXPECT_FALSE(options.fresh);
-  EXPECT_EQ(flags->progress, ProgressMode::kPlain);
+  EXPECT_EQ(flags->common.progress, ProgressMode::kPlain);
 }
 
 TEST_F(BatchFlagsTest, EveryFlagArrives) {
@@ -77,10 +77,10 @@ TEST_F(BatchFlagsTest, EveryFlagArrives) {
   EXPECT_EQ(options.state_dir, "dir");
   EXPECT_EQ(options.name, "nightly");
   EXPECT_TRUE(options.fresh);
-  EXPECT_EQ(flags->progress, ProgressMode::kJson);
-  EXPECT_TRUE(flags->dry_run);
-  EXPECT_TRUE(flags->verbose);
-  EXPECT_TRUE(flags->json);
+  EXPECT_EQ(flags->common.progress, ProgressMode::kJson);
+  EXPECT_TRUE(flags->common.dry_run);
+  EXPECT_TRUE(flags->common.verbose);
+  EXPECT_TRUE(flags->common.json);
 }
 
 TEST_F(BatchFlagsTest, AWrongValueIsShownWithAValidOne) {
@@ -152,6 +152,14 @@ TEST_F(BatchFlagsTest, ALimitsFileWithoutADefaultLeavesItToTheFlag) {
   EXPECT_EQ(parse({"a", "--limits", "limits.toml"})->options.limits.standard.limit, 1);
   EXPECT_EQ(error({"a", "--limits", "none.toml"}),
             "none.toml: cannot be read: No such file or directory\ntry: ls -l none.toml");
+}
+
+TEST(BatchFlags, OutputHasFourForms) {
+  EXPECT_EQ(*parse_output("group"), batch::OutputMode::kGroup);
+  EXPECT_EQ(*parse_output("line"), batch::OutputMode::kLine);
+  EXPECT_EQ(*parse_output("keep-order"), batch::OutputMode::kKeepOrder);
+  EXPECT_EQ(*parse_output("none"), batch::OutputMode::kNone);
+  EXPECT_FALSE(parse_output("all"));
 }
 
 }  // namespace

@@ -1,20 +1,13 @@
 #include "cli/batch_spec.h"
 
-#include <iterator>
-
 #include "cli/common_options.h"
 
 namespace keyway::cli {
 namespace {
 
-void append(std::vector<OptionSpec>& options, std::vector<OptionSpec> more) {
-  options.insert(options.end(), std::make_move_iterator(more.begin()),
-                 std::make_move_iterator(more.end()));
-}
-
 std::vector<OptionSpec> options() {
   std::vector<OptionSpec> all = limit_options();
-  append(all, failure_options());
+  append(all, failure_options("job"));
   all.push_back({.name = "output",
                  .value = "HOW",
                  .kind = ValueKind::kChoice,
@@ -27,19 +20,9 @@ std::vector<OptionSpec> options() {
                  .choices = {"group", "line", "keep-order", "none"},
                  .configurable = true,
                  .section = "Output"});
-  all.push_back({.name = "report",
-                 .value = "FILE.html",
-                 .kind = ValueKind::kFile,
-                 .help = "write a page with the timeline of every group and job",
-                 .details = "One file that a browser opens without a server.",
-                 .example = "report.html",
-                 .section = "Output"});
-  all.push_back({.letter = 'n',
-                 .name = "dry-run",
-                 .help = "run nothing; print each job, and the groups with their limits",
-                 .section = "Output"});
+  append(all, insight_options("job", "group"));
   append(all, display_options());
-  append(all, state_options());
+  append(all, state_options("JOBS"));
   return all;
 }
 

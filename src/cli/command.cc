@@ -38,11 +38,9 @@ std::string CommandSpec::synopsis() const {
   std::string line = "keyway " + name;
   if (!options.empty()) line += " [OPTION]...";
   for (const ArgumentSpec& argument : arguments) {
-    if (argument.kind == ValueKind::kCommand) {
-      line += " -- " + argument.name + " [ARGUMENT]...";
-      continue;
-    }
-    line += argument.required ? " " + argument.name : " [" + argument.name + "]";
+    std::string word = argument.name + (argument.repeats ? "..." : "");
+    if (argument.kind == ValueKind::kCommand) word = "-- " + argument.name + " [ARGUMENT]...";
+    line += argument.required ? " " + word : " [" + word + "]";
   }
   return line;
 }

@@ -26,8 +26,8 @@
 
 namespace keyway::cli {
 
-// kCommand is for an argument: a command to run. Options end with its first word, and all words
-// after it are its own.
+// kCommand is for the last argument: a command to run. It is what comes after --; where there is no
+// other argument, its first word ends the options, and -- may be left out.
 enum class ValueKind { kSwitch, kNumber, kDuration, kChoice, kText, kFile, kFolder, kCommand };
 
 struct OptionSpec {
@@ -56,6 +56,7 @@ struct ArgumentSpec {
   std::string help;
   bool required = true;
   std::vector<std::string> choices;
+  bool repeats = false;  // there may be several
 };
 
 struct Example {
@@ -102,7 +103,8 @@ struct Invocation {
   const CommandSpec& spec;
   Console& console;
   const Settings& settings;
-  const std::vector<std::string>& arguments;
+  const std::vector<std::string>& arguments;  // but for a command to run
+  const std::vector<std::string>& command;    // the command to run
   ColorMode color = ColorMode::kAuto;
 };
 

@@ -8,6 +8,7 @@
 
 namespace keyway::cli {
 
+Command run_command();
 Command batch_command();
 Command exec_command();
 Command config_command();

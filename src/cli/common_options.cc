@@ -1,6 +1,7 @@
 #include "cli/common_options.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include <sched.h>
 
@@ -46,13 +47,18 @@ std::vector<OptionSpec> limit_options() {
   };
 }
 
-std::vector<OptionSpec> failure_options() {
+void append(std::vector<OptionSpec>& options, std::vector<OptionSpec> more) {
+  options.insert(options.end(), std::make_move_iterator(more.begin()),
+                 std::make_move_iterator(more.end()));
+}
+
+std::vector<OptionSpec> failure_options(const std::string& item) {
   const std::string section = "Failures";
   return {
       {.name = "retries",
        .value = "N",
        .kind = ValueKind::kNumber,
-       .help = "how often a failed job is tried again",
+       .help = "how often a failed " + item + " is tried again",
        .fallback = "3",
        .configurable = true,
        .section = section},
@@ -61,7 +67,8 @@ std::vector<OptionSpec> failure_options() {
        .kind = ValueKind::kText,
        .help = "wait before a retry, doubled each time",
        .details = "Try n+1 begins after a random part of MIN times two to the power n-1, or of "
-                  "MAX if that is shorter. Meanwhile the job takes no place of its group.",
+                  "MAX if that is shorter. Meanwhile the " +
+                  item + " takes no place of --jobs.",
        .fallback = "500ms..30s",
        .choices = {"500ms..30s", "1s..5m"},
        .configurable = true,
@@ -88,10 +95,9 @@ std::vector<OptionSpec> failure_options() {
        .value = "WHEN",
        .kind = ValueKind::kText,
        .help = "stop the run after failures: never, now,fail=N, soon,fail=N or soon,fail=N%",
-       .details =
-           "`soon` starts nothing more and lets what runs finish; `now` ends it. With % it "
-           "is that part of the jobs that ended. The rest is run by the same command, called "
-           "again.",
+       .details = "`soon` starts nothing more and lets what runs finish; `now` ends it. With % it "
+                  "is that part of the " +
+                  item + "s that ended. The rest is run by the same command, called again.",
        .fallback = "never",
        .choices = {"never", "now,fail=1", "soon,fail=1", "soon,fail=10%"},
        .example = "soon,fail=3",
@@ -145,14 +151,28 @@ std::vector<OptionSpec> display_options() {
   };
 }
 
-std::vector<OptionSpec> state_options() {
+std::vector<OptionSpec> insight_options(const std::string& item, const std::string& group) {
+  return {{.name = "report",
+           .value = "FILE.html",
+           .kind = ValueKind::kFile,
+           .help = "write a page with the timeline of every " + group + " and " + item,
+           .details = "One file that a browser opens without a server.",
+           .example = "report.html",
+           .section = "Output"},
+          {.letter = 'n',
+           .name = "dry-run",
+           .help = "run nothing; print each " + item + ", and the " + group + "s with their limits",
+           .section = "Output"}};
+}
+
+std::vector<OptionSpec> state_options(const std::string& input) {
   const std::string section = "State";
   return {
       {.name = "state",
        .value = "DIR",
        .kind = ValueKind::kFolder,
-       .help = "keep the joblog in this folder",
-       .fallback_text = "JOBS.keyway beside the input",
+       .help = "keep what a later run goes on from in this folder",
+       .fallback_text = input + ".keyway beside the input",
        .example = "run1.keyway",
        .section = section},
       {.name = "name",

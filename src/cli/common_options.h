@@ -7,10 +7,16 @@
 
 namespace keyway::cli {
 
-std::vector<OptionSpec> limit_options();    // --jobs, --limit, --limits
-std::vector<OptionSpec> failure_options();  // --retries, --backoff, --timeout, --grace, --halt
+std::vector<OptionSpec> limit_options();  // --jobs, --limit, --limits
+// --retries, --backoff, --timeout, --grace, --halt; `item`: a job or a record.
+std::vector<OptionSpec> failure_options(const std::string& item);
 std::vector<OptionSpec> display_options();  // --progress, -q, -v, --json, --color
-std::vector<OptionSpec> state_options();    // --state, --name, --fresh
+// --state, --name, --fresh; `input`: how help names what is read.
+std::vector<OptionSpec> state_options(const std::string& input);
+// --report, --dry-run
+std::vector<OptionSpec> insight_options(const std::string& item, const std::string& group);
+
+void append(std::vector<OptionSpec>& options, std::vector<OptionSpec> more);
 
 // How many processors this process may use.
 int usable_processors();

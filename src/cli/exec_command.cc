@@ -154,7 +154,7 @@ Result<exec::Options> exec_options(const Invocation& call) {
   const auto runtime_folder = call.console.environment("XDG_RUNTIME_DIR");
   options.folder = exec::find_slot_folder(settings.text("state"),
                                           runtime_folder ? runtime_folder->c_str() : nullptr);
-  options.command = call.arguments;
+  options.command = call.command;
   if (settings.is_on("verbose")) {
     options.notice_after = std::chrono::milliseconds(0);
   } else if (call.console.err_is_terminal && !settings.is_on("quiet")) {

@@ -8,10 +8,10 @@ namespace {
 
 constexpr std::array<ExitMeaning, 13> kMeanings = {{
     {ExitCode::kOk, "all succeeded"},
-    {ExitCode::kSomeFailed, "finished, and some failed"},
+    {ExitCode::kSomeFailed, "finished, and some failed or are dead letters"},
     {ExitCode::kUsage, "the command line, a configuration file or a job is wrong"},
-    {ExitCode::kResumable, "a source, sink or store failed; the run can be resumed"},
-    {ExitCode::kHalted, "halted by --halt"},
+    {ExitCode::kResumable, "a source, sink, store or handler failed; the run can be resumed"},
+    {ExitCode::kHalted, "halted by --halt or --on-dead halt"},
     {ExitCode::kState, "the state folder belongs to another input, or another run holds it"},
     {ExitCode::kNotAcquired, "the limit was not acquired"},
     {ExitCode::kTimedOut, "the command timed out"},
@@ -55,23 +55,24 @@ ExitCode exit_code(ErrorCode code) {
   return ExitCode::kOwnFailure;
 }
 
-ExitCode exit_code(const batch::Summary& summary) {
+ExitCode exit_code(const jobs::Summary& summary) {
   // What went wrong says more than that something did. A reader that has enough is no failure.
-  if (summary.failure && summary.ending != batch::Ending::kOutputClosed) {
+  if (summary.failure && summary.ending != jobs::Ending::kOutputClosed) {
     return exit_code(summary.failure->code);
   }
   switch (summary.ending) {
-    case batch::Ending::kFinished:
+    case jobs::Ending::kFinished:
       return summary.failed == 0 ? ExitCode::kOk : ExitCode::kSomeFailed;
-    case batch::Ending::kHalted:
+    case jobs::Ending::kHalted:
       return ExitCode::kHalted;
-    case batch::Ending::kInterrupted:
+    case jobs::Ending::kInterrupted:
       return ExitCode::kInterrupted;
-    case batch::Ending::kTerminated:
+    case jobs::Ending::kTerminated:
       return ExitCode::kTerminated;
-    case batch::Ending::kStoreFailed:
-    case batch::Ending::kInputFailed:
-    case batch::Ending::kOutputClosed:
+    case jobs::Ending::kStoreFailed:
+    case jobs::Ending::kInputFailed:
+    case jobs::Ending::kHandlerFailed:
+    case jobs::Ending::kOutputClosed:
       return ExitCode::kResumable;
   }
   return ExitCode::kOwnFailure;

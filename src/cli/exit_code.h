@@ -7,7 +7,7 @@
 #include <span>
 #include <string_view>
 
-#include "batch/batch_progress.h"
+#include "jobs/run_progress.h"
 #include "keyway/error.h"
 
 namespace keyway::cli {
@@ -38,6 +38,6 @@ std::span<const ExitMeaning> exit_meanings();
 std::string_view meaning(ExitCode code);
 
 ExitCode exit_code(ErrorCode code);
-ExitCode exit_code(const batch::Summary& summary);
+ExitCode exit_code(const jobs::Summary& summary);
 
 }  // namespace keyway::cli

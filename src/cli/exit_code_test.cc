@@ -9,45 +9,45 @@
 namespace keyway::cli {
 namespace {
 
-int code_of(batch::Ending ending, std::uint64_t failed) {
-  batch::Summary summary;
+int code_of(jobs::Ending ending, std::uint64_t failed) {
+  jobs::Summary summary;
   summary.ending = ending;
   summary.failed = failed;
   return static_cast<int>(cli::exit_code(summary));
 }
 
 TEST(ExitCode, OfARunSaysHowItEnded) {
-  EXPECT_EQ(code_of(batch::Ending::kFinished, 0), 0);
-  EXPECT_EQ(code_of(batch::Ending::kFinished, 3), 1);
-  EXPECT_EQ(code_of(batch::Ending::kStoreFailed, 0), 3);
-  EXPECT_EQ(code_of(batch::Ending::kInputFailed, 0), 3);
-  EXPECT_EQ(code_of(batch::Ending::kOutputClosed, 0), 3);
-  EXPECT_EQ(code_of(batch::Ending::kHalted, 3), 4);
-  EXPECT_EQ(code_of(batch::Ending::kInterrupted, 0), 130);
-  EXPECT_EQ(code_of(batch::Ending::kTerminated, 3), 143);
+  EXPECT_EQ(code_of(jobs::Ending::kFinished, 0), 0);
+  EXPECT_EQ(code_of(jobs::Ending::kFinished, 3), 1);
+  EXPECT_EQ(code_of(jobs::Ending::kStoreFailed, 0), 3);
+  EXPECT_EQ(code_of(jobs::Ending::kInputFailed, 0), 3);
+  EXPECT_EQ(code_of(jobs::Ending::kOutputClosed, 0), 3);
+  EXPECT_EQ(code_of(jobs::Ending::kHalted, 3), 4);
+  EXPECT_EQ(code_of(jobs::Ending::kInterrupted, 0), 130);
+  EXPECT_EQ(code_of(jobs::Ending::kTerminated, 3), 143);
 }
 
 TEST(ExitCode, OfARunThatFailedFollowsWhatFailed) {
-  batch::Summary summary;
-  summary.ending = batch::Ending::kInputFailed;
+  jobs::Summary summary;
+  summary.ending = jobs::Ending::kInputFailed;
   summary.failure = Error{ErrorCode::kConflict, "another job"};
   EXPECT_EQ(cli::exit_code(summary), ExitCode::kState);
   summary.failure = Error{ErrorCode::kInvalidArgument, "a wrong line"};
   EXPECT_EQ(cli::exit_code(summary), ExitCode::kUsage);
-  summary.ending = batch::Ending::kStoreFailed;
+  summary.ending = jobs::Ending::kStoreFailed;
   summary.failure = Error{ErrorCode::kIo, "full"};
   EXPECT_EQ(cli::exit_code(summary), ExitCode::kResumable);
 }
 
 TEST(ExitCode, IsWhatTheTestsOfTheEngineExpect) {
-  using batch::Ending;
+  using jobs::Ending;
   for (const Ending ending :
        {Ending::kFinished, Ending::kHalted, Ending::kInterrupted, Ending::kTerminated,
         Ending::kStoreFailed, Ending::kInputFailed, Ending::kOutputClosed}) {
     for (const auto& failure : {std::optional<Error>(), std::optional(Error{ErrorCode::kIo, ""}),
                                 std::optional(Error{ErrorCode::kConflict, ""}),
                                 std::optional(Error{ErrorCode::kInvalidArgument, ""})}) {
-      batch::Summary summary;
+      jobs::Summary summary;
       summary.ending = ending;
       summary.failure = failure;
       EXPECT_EQ(static_cast<int>(cli::exit_code(summary)), batch::exit_code(summary));

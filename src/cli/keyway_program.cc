@@ -5,6 +5,7 @@ namespace keyway::cli {
 
 Program keyway_program() {
   std::vector<Command> commands;
+  commands.push_back(run_command());
   commands.push_back(batch_command());
   commands.push_back(exec_command());
   commands.push_back(config_command());

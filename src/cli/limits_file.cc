@@ -35,7 +35,7 @@ class Reader {
 
  private:
   Result<void> read_default(const toml::table& table) {
-    batch::GroupLimit standard;
+    jobs::GroupLimit standard;
     if (auto read = read_limit(table, standard); !read) return read;
     result_.has_default_limit = standard.limit.has_value();
     if (!standard.limit) standard.limit = result_.limits.standard.limit;
@@ -46,7 +46,7 @@ class Reader {
   Result<void> read_groups(const toml::table& table) {
     for (const auto& [key, node] : table) {
       const std::string group(key.str());
-      batch::GroupLimit limit;
+      jobs::GroupLimit limit;
       if (const toml::table* const inner = node.as_table()) {
         if (auto read = read_limit(*inner, limit); !read) return read;
       } else {
@@ -60,7 +60,7 @@ class Reader {
     return {};
   }
 
-  Result<void> read_limit(const toml::table& table, batch::GroupLimit& limit) {
+  Result<void> read_limit(const toml::table& table, jobs::GroupLimit& limit) {
     for (const auto& [key, node] : table) {
       std::optional<int>* const field = key.str() == "limit"           ? &limit.limit
                                         : key.str() == "max_in_flight" ? &limit.max_in_flight

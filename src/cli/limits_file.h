@@ -17,14 +17,14 @@
 #include <string>
 #include <vector>
 
-#include "batch/batch_options.h"
+#include "jobs/limits.h"
 #include "keyway/error.h"
 
 namespace keyway::cli {
 
 struct LimitsFile {
   std::string name;  // as the user gave it
-  batch::Limits limits;
+  jobs::Limits limits;
   bool has_default_limit = false;
   std::map<std::string, std::string> places;  // of each group: "limits.toml:7:1"
 };

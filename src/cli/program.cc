@@ -104,8 +104,8 @@ ExitCode Program::run_command(const Command& command, const std::vector<std::str
   }
   const Result<ColorMode> color = color_mode(command.spec, *settings);
   if (!color) return fail(console, color.error());
-  return command.run(
-      Invocation{*this, command.spec, console, *settings, parsed->arguments, *color});
+  return command.run(Invocation{*this, command.spec, console, *settings, parsed->arguments,
+                                parsed->command, *color});
 }
 
 }  // namespace keyway::cli

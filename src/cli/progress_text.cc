@@ -29,18 +29,19 @@ Part part(std::string text, int rank) {
   return {std::move(text), rank, std::move(styled)};
 }
 
-std::string how_far(const batch::Progress& progress) {
+std::string how_far(const jobs::Progress& progress) {
   if (!progress.total) return grouped(progress.ended);
   // Rounded down: 100% is said when it is true.
   const std::uint64_t total = *progress.total;
   const std::uint64_t percent = total == 0 ? 100 : progress.ended * 100 / total;
-  return fmt::format("{}% {}/{}", percent, grouped(progress.ended), grouped(total));
+  return fmt::format("{}% {}/{}{}", percent, grouped(progress.ended),
+                     progress.total_is_estimate ? "~" : "", grouped(total));
 }
 
-Part outcomes(const batch::Progress& progress, const Style& style) {
+Part outcomes(const jobs::Progress& progress, const Style& style, const RunWords& words) {
   const std::string ok = fmt::format("ok {}", grouped(progress.ok));
   const std::string retry = fmt::format("retry {}", grouped(progress.retries));
-  const std::string failed = fmt::format("failed {}", grouped(progress.failed));
+  const std::string failed = fmt::format("{} {}", words.failed, grouped(progress.failed));
   return {
       fmt::format("{} {} {}", ok, retry, failed), 1,
       fmt::format("{} {} {}", style.green(ok), progress.retries == 0 ? retry : style.yellow(retry),
@@ -73,7 +74,7 @@ double RateMeter::per_second() const {
          static_cast<double>(time.count());
 }
 
-std::optional<seconds> time_left(const batch::Progress& progress, double per_second) {
+std::optional<seconds> time_left(const jobs::Progress& progress, double per_second) {
   if (!progress.total || !(per_second > 0) || *progress.total < progress.ended) return std::nullopt;
   const double left = static_cast<double>(*progress.total - progress.ended) / per_second;
   constexpr double kTooLong = 365.0 * 86400;
@@ -81,17 +82,17 @@ std::optional<seconds> time_left(const batch::Progress& progress, double per_sec
   return seconds(static_cast<std::int64_t>(std::ceil(left)));
 }
 
-std::string progress_line(const batch::Progress& progress, double per_second, int columns,
-                          const Style& style) {
+std::string progress_line(const jobs::Progress& progress, double per_second, int columns,
+                          const Style& style, const RunWords& words) {
   const std::string name = printable(progress.name);
   std::vector<Part> parts = {part(fmt::format("{} {}", name, how_far(progress)), 0)};
-  parts.push_back(outcomes(progress, style));
+  parts.push_back(outcomes(progress, style, words));
   parts.push_back(part(fmt::format("run {}/{}", progress.running, progress.jobs), 3));
-  parts.push_back(part(progress.groups_waiting == 0
-                           ? fmt::format("groups {}", grouped(progress.groups))
-                           : fmt::format("groups {} ({} waiting)", grouped(progress.groups),
-                                         grouped(progress.groups_waiting)),
-                       5));
+  std::string groups = fmt::format("{} {}", words.groups, grouped(progress.groups));
+  if (progress.groups_waiting > 0) {
+    groups += fmt::format(" ({} waiting)", grouped(progress.groups_waiting));
+  }
+  if (!words.is_stream || progress.groups > 0) parts.push_back(part(std::move(groups), 5));
   parts.push_back(part(human_rate(per_second), 4));
   if (const auto left = time_left(progress, per_second)) {
     parts.push_back(part("eta " + clock_duration(*left), 2));
@@ -110,7 +111,8 @@ std::string progress_line(const batch::Progress& progress, double per_second, in
   return line;
 }
 
-std::string progress_json(const batch::Progress& progress, double per_second) {
+std::string progress_json(const jobs::Progress& progress, double per_second,
+                          const RunWords& words) {
   JsonObject object;
   object.add("type", "progress").add("name", progress.name);
   if (progress.total) {
@@ -121,11 +123,11 @@ std::string progress_json(const batch::Progress& progress, double per_second) {
   object.add("ended", progress.ended)
       .add("ok", progress.ok)
       .add("retries", progress.retries)
-      .add("failed", progress.failed)
+      .add(words.failed, progress.failed)
       .add("running", progress.running)
       .add("jobs", progress.jobs)
-      .add("groups", progress.groups)
-      .add("groups_waiting", progress.groups_waiting)
+      .add(words.groups, progress.groups)
+      .add(fmt::format("{}_waiting", words.groups), progress.groups_waiting)
       .add("elapsed_ms", progress.elapsed.count())
       .add("per_second", per_second);
   if (const auto left = time_left(progress, per_second)) {

@@ -10,8 +10,9 @@
 #include <optional>
 #include <string>
 
-#include "batch/batch_progress.h"
 #include "cli/console.h"
+#include "cli/run_words.h"
+#include "jobs/run_progress.h"
 
 namespace keyway::cli {
 
@@ -30,11 +31,12 @@ class RateMeter {
 };
 
 // What is left to do at this rate; nothing if total or rate are unknown.
-std::optional<std::chrono::seconds> time_left(const batch::Progress& progress, double per_second);
+std::optional<std::chrono::seconds> time_left(const jobs::Progress& progress, double per_second);
 
 // Never wider than `columns`: what matters least is left out first.
-std::string progress_line(const batch::Progress& progress, double per_second, int columns,
-                          const Style& style);
-std::string progress_json(const batch::Progress& progress, double per_second);
+std::string progress_line(const jobs::Progress& progress, double per_second, int columns,
+                          const Style& style, const RunWords& words = kBatchWords);
+std::string progress_json(const jobs::Progress& progress, double per_second,
+                          const RunWords& words = kBatchWords);
 
 }  // namespace keyway::cli

@@ -9,7 +9,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-batch::Progress half_way() {
+jobs::Progress half_way() {
   return {.name = "jobs.jsonl",
           .total = 10'000,
           .ended = 6'102,
@@ -30,7 +30,7 @@ TEST(ProgressLine, SaysHowFarHowWellAndHowLong) {
 }
 
 TEST(ProgressLine, WithoutATotalSaysWhatItKnows) {
-  batch::Progress progress = half_way();
+  jobs::Progress progress = half_way();
   progress.name = "-";
   progress.total.reset();
   progress.groups_waiting = 0;
@@ -39,7 +39,7 @@ TEST(ProgressLine, WithoutATotalSaysWhatItKnows) {
 }
 
 TEST(ProgressLine, IsNeverWiderThanTheTerminalWhateverItsWidth) {
-  batch::Progress progress = half_way();
+  jobs::Progress progress = half_way();
   for (const char* const name : {"jobs.jsonl", "日本語のとても長い名前.jsonl", "-"}) {
     progress.name = name;
     for (int columns = 1; columns <= 130; ++columns) {
@@ -71,7 +71,7 @@ TEST(ProgressLine, ColourTakesNoRoom) {
 }
 
 TEST(ProgressLine, IsAHundredPercentOnlyAtTheEnd) {
-  batch::Progress progress = half_way();
+  jobs::Progress progress = half_way();
   progress.ended = 9'999;
   EXPECT_NE(progress_line(progress, 1, 200, Style{}).find(" 99% "), std::string::npos);
   progress.ended = 10'000;
@@ -79,7 +79,7 @@ TEST(ProgressLine, IsAHundredPercentOnlyAtTheEnd) {
 }
 
 TEST(ProgressLine, ANameCannotSteerTheTerminal) {
-  batch::Progress progress = half_way();
+  jobs::Progress progress = half_way();
   progress.name = "a\x1b[2J";
   EXPECT_EQ(progress_line(progress, 1, 200, Style{}).find('\x1b'), std::string::npos);
 }
@@ -120,7 +120,7 @@ TEST(RateMeter, ManyReadingsInOneMomentAreOne) {
 }
 
 TEST(TimeLeft, IsUnknownWithoutATotalOrARate) {
-  batch::Progress progress = half_way();
+  jobs::Progress progress = half_way();
   EXPECT_EQ(time_left(progress, 0), std::nullopt);
   EXPECT_EQ(time_left(progress, 3898), 1s);
   EXPECT_EQ(time_left(progress, 1e-9), std::nullopt);

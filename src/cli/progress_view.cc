@@ -32,7 +32,7 @@ std::chrono::milliseconds ProgressView::pace() const {
   return std::chrono::seconds(10);
 }
 
-void ProgressView::update(const batch::Progress& progress) {
+void ProgressView::update(const jobs::Progress& progress) {
   rate_.add(progress.elapsed, progress.ended);
   // A bar is there from the start; a line in a log only once a run takes long.
   if (!shown_at_) {
@@ -46,7 +46,7 @@ void ProgressView::update(const batch::Progress& progress) {
   if (progress.elapsed - *shown_at_ >= pace()) show(progress);
 }
 
-void ProgressView::finish(const batch::Progress& progress) {
+void ProgressView::finish(const jobs::Progress& progress) {
   rate_.add(progress.elapsed, progress.ended);
   // Without an update there was no run to speak of.
   if (mode_ == ProgressMode::kJson && shown_at_) show(progress);
@@ -59,14 +59,14 @@ void ProgressView::clear() {
   console_.err(kWipe);
 }
 
-void ProgressView::show(const batch::Progress& progress) {
+void ProgressView::show(const jobs::Progress& progress) {
   shown_at_ = progress.elapsed;
   const double per_second = rate_.per_second();
   switch (mode_) {
     case ProgressMode::kBar: {
       // The last column stays free: a character there makes some terminals wrap.
       const int columns = std::max(console_.columns().value_or(80) - 1, 1);
-      std::string text = "\r" + progress_line(progress, per_second, columns, style_);
+      std::string text = "\r" + progress_line(progress, per_second, columns, style_, words_);
       text += "\x1b[J\r";
       console_.err(text);
       is_drawn_ = true;
@@ -74,11 +74,11 @@ void ProgressView::show(const batch::Progress& progress) {
     }
     case ProgressMode::kPlain: {
       constexpr int kAnyWidth = 10'000;
-      console_.err(progress_line(progress, per_second, kAnyWidth, Style{}) + "\n");
+      console_.err(progress_line(progress, per_second, kAnyWidth, Style{}, words_) + "\n");
       break;
     }
     case ProgressMode::kJson:
-      console_.err(progress_json(progress, per_second) + "\n");
+      console_.err(progress_json(progress, per_second, words_) + "\n");
       break;
     case ProgressMode::kNone:
       break;

@@ -22,9 +22,9 @@
 #include <optional>
 #include <string>
 
-#include "batch/batch_progress.h"
 #include "cli/console.h"
 #include "cli/progress_text.h"
+#include "jobs/run_progress.h"
 
 namespace keyway::cli {
 
@@ -35,27 +35,29 @@ ProgressMode progress_mode(const std::string& choice, bool quiet, const Console&
 
 class ProgressView {
  public:
-  ProgressView(ProgressMode mode, const Console& console, Style style)
-      : mode_(mode), console_(console), style_(style) {}
+  ProgressView(ProgressMode mode, const Console& console, Style style,
+               const RunWords& words = kBatchWords)
+      : mode_(mode), console_(console), style_(style), words_(words) {}
   ~ProgressView() { clear(); }
   ProgressView(const ProgressView&) = delete;
   ProgressView& operator=(const ProgressView&) = delete;
 
-  void update(const batch::Progress& progress);
+  void update(const jobs::Progress& progress);
   void clear();
 
   // The last word: JSON gets its final object, a bar goes.
-  void finish(const batch::Progress& progress);
+  void finish(const jobs::Progress& progress);
 
   // How often update() is worth calling.
   std::chrono::milliseconds pace() const;
 
  private:
-  void show(const batch::Progress& progress);
+  void show(const jobs::Progress& progress);
 
   const ProgressMode mode_;
   const Console& console_;
   const Style style_;
+  const RunWords& words_;
   RateMeter rate_;
   std::optional<std::chrono::milliseconds> shown_at_;
   bool is_drawn_ = false;

@@ -11,7 +11,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-batch::Progress at(int elapsed_ms) {
+jobs::Progress at(int elapsed_ms) {
   return {.name = "jobs.jsonl",
           .total = 10,
           .ended = 5,

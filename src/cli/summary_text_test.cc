@@ -9,7 +9,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-batch::Summary some_failed() {
+jobs::Summary some_failed() {
   return {.jobs = 10'000,
           .groups = 1'204,
           .ok = 9'996,
@@ -58,23 +58,22 @@ TEST(SummaryText, ARunThatFoundAllDoneHasNoTimes) {
 
 TEST(SummaryText, ARunThatWasStoppedSaysHowToGoOn) {
   const auto text = summary_text(
-      {.ending = batch::Ending::kInterrupted, .not_run = 7, .elapsed = 1s, .joblog_file = "x"}, {},
+      {.ending = jobs::Ending::kInterrupted, .not_run = 7, .elapsed = 1s, .joblog_file = "x"}, {},
       Style{});
   EXPECT_TRUE(text.starts_with("interrupted after 1.0 s: "));
   EXPECT_NE(text.find("  not run 7  "), std::string::npos);
   EXPECT_TRUE(text.ends_with("  the same command again runs what is left\n"));
-  EXPECT_TRUE(summary_text({.ending = batch::Ending::kHalted}, {}, Style{}).starts_with("halted"));
+  EXPECT_TRUE(summary_text({.ending = jobs::Ending::kHalted}, {}, Style{}).starts_with("halted"));
 }
 
 TEST(SummaryText, ARunThatKeptNothingCannotGoOn) {
-  const auto text =
-      summary_text({.ending = batch::Ending::kInterrupted, .not_run = 7}, {}, Style{});
+  const auto text = summary_text({.ending = jobs::Ending::kInterrupted, .not_run = 7}, {}, Style{});
   EXPECT_TRUE(text.starts_with("interrupted after less than 1 ms: ")) << text;
   EXPECT_EQ(text.find("again"), std::string::npos);
 }
 
 TEST(SummaryText, AtMostFiveFailuresAreNamed) {
-  batch::Summary summary{.jobs = 100, .failed = 100};
+  jobs::Summary summary{.jobs = 100, .failed = 100};
   const std::vector<FailedJob> failed(10, FailedJob{.id = "x", .exit = 1});
   EXPECT_NE(summary_text(summary, failed, Style{}).find("x (exit 1) and 95 more\n"),
             std::string::npos);
@@ -93,7 +92,7 @@ TEST(SummaryJson, IsOneObjectWithAllNumbers) {
 }
 
 TEST(SummaryJson, WhatIsNotThereIsNull) {
-  const std::string json = summary_json({.ending = batch::Ending::kHalted}, {});
+  const std::string json = summary_json({.ending = jobs::Ending::kHalted}, {});
   EXPECT_NE(json.find(R"("ending":"halted","exit_code":4)"), std::string::npos);
   EXPECT_NE(json.find(R"("bound_by":null,"first_failed":[])"), std::string::npos);
   EXPECT_NE(json.find(R"("report":null)"), std::string::npos);

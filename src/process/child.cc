@@ -187,14 +187,19 @@ KEYWAY_NO_SANITIZE int run_child(void* argument) {
 SpawnFailure failure_of(const ChildSpec& spec, Step step, int number) {
   const std::string& program = spec.argv.front();
   if (step == Step::kDirectory) {
-    return {126, "cannot enter the directory \"" + std::string(spec.directory) +
-                     "\": " + errno_text(number)};
+    return {
+        126,
+        "cannot enter the directory \"" + std::string(spec.directory) + "\": " + errno_text(number),
+        number};
   }
-  if (number != ENOENT) return {126, "cannot run \"" + program + "\": " + errno_text(number)};
+  if (number != ENOENT) {
+    return {126, "cannot run \"" + program + "\": " + errno_text(number), number};
+  }
   const bool has_path = program.find('/') != std::string::npos;
   return {127,
           "cannot run \"" + program + "\": " +
-              (has_path ? "no such file, or its interpreter is missing" : "not found in PATH")};
+              (has_path ? "no such file, or its interpreter is missing" : "not found in PATH"),
+          number};
 }
 
 }  // namespace
@@ -238,8 +243,10 @@ Spawned spawn_child(const ChildSpec& spec) {
 
   Spawned spawned;
   if (pid < 0) {
-    spawned.failure = {125, "cannot start a process for \"" + spec.argv.front() +
-                                "\": " + errno_text(clone_failure)};
+    spawned.failure = {
+        125,
+        "cannot start a process for \"" + spec.argv.front() + "\": " + errno_text(clone_failure),
+        clone_failure};
     return spawned;
   }
   spawned.child.pidfd = FileDescriptor(pidfd);

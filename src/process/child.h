@@ -49,6 +49,7 @@ struct Child {
 struct SpawnFailure {
   int status = 0;
   std::string message;
+  int error = 0;  // as errno has it
 };
 
 struct Spawned {

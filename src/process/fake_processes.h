@@ -5,8 +5,14 @@
 //     return FakeProcess{.runs_for = 2s, .out = command.argv[1] + "\n"};
 //   });
 //
-// Guarantees: as Processes; besides, all output comes just before the exit, or when the process is
-// ended, and nothing depends on the machine.
+// One that takes input may answer it:
+//
+//   FakeProcess{.runs_for = 24h, .on_input = [](FakeStdio& stdio, std::string_view text) {
+//     stdio.write(Stream::kOut, "got " + std::string(text), 5ms);
+//   }};
+//
+// Guarantees: as Processes; besides, `out` and `err` come just before the exit, or when the process
+// is ended, and nothing depends on the machine.
 //
 // Thread safety: the scheduler's thread alone.
 // Lifetime: not after the scheduler.
@@ -23,6 +29,16 @@
 
 namespace keyway {
 
+// What a process that takes input does about it, in virtual time.
+class FakeStdio {
+ public:
+  virtual void write(Stream stream, std::string text, Duration after = {}) = 0;
+  virtual void exit(int status, Duration after = {}) = 0;
+
+ protected:
+  ~FakeStdio() = default;
+};
+
 // What becomes of one command.
 struct FakeProcess {
   Duration runs_for = std::chrono::milliseconds(1);
@@ -31,8 +47,11 @@ struct FakeProcess {
   std::string out;
   std::string err;
   std::string failure;                // not empty: it does not start
+  int error = 0;                      // of the failure
   bool ignores_term = false;          // otherwise SIGTERM ends it at once
   std::optional<int> status_on_term;  // it catches SIGTERM, and exits so
+  // Called with each text that is written to stdin; with an empty one at its end.
+  std::function<void(FakeStdio& stdio, std::string_view text)> on_input;
 };
 
 class FakeProcesses final : public Processes {
@@ -53,6 +72,8 @@ class FakeProcesses final : public Processes {
     int signal;
   };
   const std::vector<Sent>& signals() const { return signals_; }
+  // What was written to the stdin of each, in the order of their start.
+  const std::vector<std::string>& inputs() const { return inputs_; }
 
  private:
   class Pretended;
@@ -63,6 +84,7 @@ class FakeProcesses final : public Processes {
   int running_ = 0;
   int most_running_ = 0;
   std::vector<Sent> signals_;
+  std::vector<std::string> inputs_;
 };
 
 // The value of a variable in a command's own environment; empty if it is not set.

@@ -76,5 +76,29 @@ TEST(FakeProcesses, OneThatExitsAtTheTermNeedsNoKill) {
   EXPECT_EQ(processes.signals().size(), 2u);
 }
 
+TEST(FakeProcesses, OneThatTakesInputAnswersItInItsTime) {
+  testing::SimScheduler sim;
+  FakeProcesses processes(sim, [](const Command&) {
+    return FakeProcess{.runs_for = 24h, .on_input = [](FakeStdio& stdio, std::string_view text) {
+                         if (text.empty()) return stdio.exit(7, 1s);
+                         stdio.write(Stream::kOut, "<" + std::string(text) + ">", 5ms);
+                       }};
+  });
+  Text text;
+  ProcessWait wait(text);
+  const auto process = processes.start({.argv = {"x"}, .takes_input = true}, wait);
+  process->write_input("a");
+  process->write_input("b");
+  EXPECT_EQ(text.out, "");
+  sim.advance(5ms);
+  EXPECT_EQ(text.out, "<a><b>");
+  process->close_input();
+  const TimePoint closed = sim.now();
+  sim.run_until_idle();
+  EXPECT_EQ(sim.now() - closed, 1s);
+  EXPECT_EQ(wait.await_resume().status, 7);
+  EXPECT_EQ(processes.inputs(), std::vector<std::string>{"ab"});
+}
+
 }  // namespace
 }  // namespace keyway

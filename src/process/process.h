@@ -16,7 +16,9 @@
 //       (it cannot be run) or 125 (the system could start no process), and `failure` says why.
 //   (3) Output that was written before the exit is delivered before exited(). What a process left
 //       behind writes later is not waited for.
-//   (4) Whoever destroys a Process that has not exited ends it: SIGKILL to its group. Nothing is
+//   (4) stdin is empty unless the command takes_input; then it ends with close_input(), or when the
+//       Process is destroyed.
+//   (5) Whoever destroys a Process that has not exited ends it: SIGKILL to its group. Nothing is
 //       called any more.
 //
 // Thread safety: the scheduler's thread alone.
@@ -43,12 +45,14 @@ struct Command {
   std::vector<std::string> environment;  // "NAME=value", besides, or instead of, the program's own
   std::string directory;                 // empty: the program's own
   bool captures_output = true;           // otherwise it goes nowhere
+  bool takes_input = false;              // by write_input(); otherwise there is none
 };
 
 struct ProcessExit {
   int status = 0;
   int signal = 0;       // 0: none; else the status means nothing
   std::string failure;  // not empty: it was not started
+  int error = 0;        // why not, as errno has it; E2BIG: its arguments are too long
 };
 
 class ProcessEvents {
@@ -73,6 +77,12 @@ class Process {
   // it.
   virtual void pause_output() = 0;
   virtual void resume_output() = 0;
+  // To its stdin, in the order of the calls, and never waits: what finds no room is copied, and
+  // written when there is. How much of it waits is for the caller to bound. A process that does not
+  // read it, or is gone, is no error: the text is dropped. REQUIRES: the command takes_input.
+  virtual void write_input(std::string_view text) = 0;
+  // The end of its stdin, after what was written. Nothing is written any more.
+  virtual void close_input() = 0;
 };
 
 class Processes {

@@ -46,9 +46,23 @@ class SystemProcesses::SystemProcess final : public Process, private Timer, priv
   void kill_group_at_exit() override { kills_group_ = true; }
   void pause_output() override;
   void resume_output() override;
+  void write_input(std::string_view text) override;
+  void close_input() override;
 
  private:
-  // One of its two pipes.
+  // Its stdin: what finds no room in the pipe waits here.
+  struct Input final : Watcher {
+    explicit Input(SystemProcess& owner) : process(owner) {}
+    void ready(std::uint32_t) override { process.write_waiting_input(); }
+
+    SystemProcess& process;
+    FileDescriptor end;
+    bool watched = false;
+    bool closes = false;  // when nothing waits any more
+    std::string waiting;
+    std::size_t written = 0;  // of what waits
+  };
+  // One of the two pipes it writes to.
   struct Pipe final : Watcher {
     Pipe(SystemProcess& owner, Stream of) : process(owner), stream(of) {}
     void ready(std::uint32_t) override { process.read_some(*this); }
@@ -61,16 +75,20 @@ class SystemProcesses::SystemProcess final : public Process, private Timer, priv
 
   void ready(std::uint32_t events) override;
   void fire() override;
-  void fail(int status, std::string message);
+  void fail(SpawnFailure failure);
   bool read_some(Pipe& pipe);
   void watch(Pipe& pipe);
   void close(Pipe& pipe);
+  std::size_t write_some(std::string_view text);
+  void write_waiting_input();
+  void drop_input();
   void reap(ProcessExit& exit);
 
   SystemProcesses& owner_;
   ProcessEvents& events_;
   Guardian::Entry entry_;
   Child child_;
+  Input input_{*this};
   std::array<Pipe, 2> pipes_{Pipe(*this, Stream::kOut), Pipe(*this, Stream::kErr)};
   bool running_ = false;
   bool kills_group_ = false;
@@ -86,9 +104,13 @@ std::vector<SystemProcesses::Variable> SystemProcesses::own_environment() {
 }
 
 SystemProcesses::SystemProcesses(EventLoop& loop, std::size_t most)
-    : loop_(loop), null_(open_null()), guardian_(most), environment_(own_environment()) {}
+    : loop_(loop), null_(open_null()), guardian_(most), environment_(own_environment()) {
+  struct sigaction ignore{};
+  ignore.sa_handler = SIG_IGN;
+  sigaction(SIGPIPE, &ignore, &pipe_signal_before_);
+}
 
-SystemProcesses::~SystemProcesses() = default;
+SystemProcesses::~SystemProcesses() { sigaction(SIGPIPE, &pipe_signal_before_, nullptr); }
 
 std::unique_ptr<Process> SystemProcesses::start(const Command& command, ProcessEvents& events) {
   auto process = std::make_unique<SystemProcess>(*this, events);
@@ -114,13 +136,22 @@ std::vector<const char*> SystemProcesses::environment_for(const Command& command
 
 void SystemProcesses::SystemProcess::start(const Command& command) {
   const std::vector<const char*> environment = owner_.environment_for(command);
+  const auto no_pipe = [&](int number) {
+    fail({125, "cannot make a pipe for \"" + command.argv.front() + "\": " + errno_text(number),
+          number});
+  };
+  FileDescriptor child_input;
   std::array<FileDescriptor, 2> child_ends;
+  if (command.takes_input) {
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0) return no_pipe(errno);
+    child_input = FileDescriptor(ends[0]);
+    input_.end = FileDescriptor(ends[1]);
+    fcntl(ends[1], F_SETFL, O_NONBLOCK);
+  }
   for (std::size_t i = 0; command.captures_output && i < pipes_.size(); ++i) {
     int ends[2];
-    if (pipe2(ends, O_CLOEXEC) != 0) {
-      fail(125, "cannot make a pipe for \"" + command.argv.front() + "\": " + errno_text(errno));
-      return;
-    }
+    if (pipe2(ends, O_CLOEXEC) != 0) return no_pipe(errno);
     pipes_[i].end = FileDescriptor(ends[0]);
     child_ends[i] = FileDescriptor(ends[1]);
     fcntl(ends[0], F_SETFL, O_NONBLOCK);
@@ -131,13 +162,13 @@ void SystemProcesses::SystemProcess::start(const Command& command) {
       .argv = command.argv,
       .environment = environment,
       .directory = command.directory.empty() ? nullptr : command.directory.c_str(),
-      .input = null,
+      .input = command.takes_input ? child_input.get() : null,
       .output = command.captures_output ? child_ends[0].get() : null,
       .error = command.captures_output ? child_ends[1].get() : null,
       .group_record = entry_.record(),
   });
   if (!spawned.ok()) {
-    fail(spawned.failure.status, std::move(spawned.failure.message));
+    fail(std::move(spawned.failure));
     return;
   }
   child_ = std::move(spawned.child);
@@ -151,6 +182,7 @@ void SystemProcesses::SystemProcess::start(const Command& command) {
 
 SystemProcesses::SystemProcess::~SystemProcess() {
   owner_.loop_.cancel_timer(*this);
+  drop_input();
   for (Pipe& pipe : pipes_) close(pipe);
   if (!running_) return;
   owner_.loop_.unwatch(child_.pidfd.get(), *this);
@@ -160,10 +192,11 @@ SystemProcesses::SystemProcess::~SystemProcess() {
   reap(unused);
 }
 
-void SystemProcesses::SystemProcess::fail(int status, std::string message) {
+void SystemProcesses::SystemProcess::fail(SpawnFailure failure) {
   entry_ = {};
+  input_.end.close();
   for (Pipe& pipe : pipes_) pipe.end.close();
-  exit_ = {.status = status, .signal = 0, .failure = std::move(message)};
+  exit_ = {failure.status, 0, std::move(failure.message), failure.error};
   // Not from within start(); and who gives up on it before that can take it back.
   owner_.loop_.add_timer(*this, owner_.loop_.now());
 }
@@ -205,6 +238,60 @@ void SystemProcesses::SystemProcess::resume_output() {
   }
 }
 
+void SystemProcesses::SystemProcess::write_input(std::string_view text) {
+  if (!input_.end.is_open()) return;
+  KEYWAY_CHECK(!input_.closes, "input was written to a process after its end");
+  if (input_.waiting.empty()) text.remove_prefix(write_some(text));
+  if (text.empty() || !input_.end.is_open()) return;
+  input_.waiting.append(text);
+  if (input_.watched) return;
+  const Result<void> watched = owner_.loop_.watch(input_.end.get(), input_, EPOLLOUT);
+  KEYWAY_CHECK(watched.ok(), "a pipe cannot be waited for");
+  input_.watched = true;
+}
+
+void SystemProcesses::SystemProcess::close_input() {
+  input_.closes = true;
+  if (input_.waiting.empty()) drop_input();
+}
+
+// How much of it the pipe took. One that nobody reads any more is closed.
+std::size_t SystemProcesses::SystemProcess::write_some(std::string_view text) {
+  if (text.empty()) return 0;
+  // Once: a pipe that took less is full, and a quick reader must not keep the loop here.
+  const ssize_t put = write(input_.end.get(), text.data(), text.size());
+  if (put >= 0) return static_cast<std::size_t>(put);
+  if (errno != EAGAIN && errno != EINTR) drop_input();
+  return 0;
+}
+
+void SystemProcesses::SystemProcess::write_waiting_input() {
+  constexpr std::size_t kWorthMoving = 1 << 20;
+  const std::size_t put = write_some(std::string_view(input_.waiting).substr(input_.written));
+  if (!input_.end.is_open()) return;
+  input_.written += put;
+  if (input_.written < input_.waiting.size()) {
+    // It need not become empty ever.
+    if (input_.written > kWorthMoving && input_.written > input_.waiting.size() / 2) {
+      input_.waiting.erase(0, input_.written);
+      input_.written = 0;
+    }
+    return;
+  }
+  owner_.loop_.unwatch(input_.end.get(), input_);
+  input_.watched = false;
+  input_.written = 0;
+  input_.waiting = {};  // the memory too: there may have been much of it
+  if (input_.closes) drop_input();
+}
+
+void SystemProcesses::SystemProcess::drop_input() {
+  if (std::exchange(input_.watched, false)) owner_.loop_.unwatch(input_.end.get(), input_);
+  input_.end.close();
+  input_.waiting = {};
+  input_.written = 0;
+}
+
 // It has ended.
 void SystemProcesses::SystemProcess::ready(std::uint32_t) {
   // A process left behind may go on writing, for ever: no more than a pipe holds is from before the
@@ -215,6 +302,7 @@ void SystemProcesses::SystemProcess::ready(std::uint32_t) {
     }
     close(pipe);
   }
+  drop_input();
   owner_.loop_.unwatch(child_.pidfd.get(), *this);
   ProcessExit exit;
   reap(exit);

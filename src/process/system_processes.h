@@ -1,16 +1,19 @@
 // Real processes on an EventLoop.
 //
 // Beyond what Processes guarantees:
-//   (1) stdin is /dev/null; a process has a group of its own.
+//   (1) A process without input has /dev/null for stdin; each has a group of its own.
 //   (2) When the program that made this ends, by whatever, kill -9 too, every process it started
 //       and has not seen exit is killed with its group; see Guardian.
 //   (3) After the exit, what is in the pipes is taken and they are closed, also if somebody else
 //       still has them open.
+//   (4) SIGPIPE is ignored from the construction to the destruction: a process need not read its
+//       input.
 //
 // Thread safety: the loop's thread alone.
 // Lifetime: not after the loop; outlives its processes.
 #pragma once
 
+#include <csignal>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -45,6 +48,7 @@ class SystemProcesses final : public Processes {
   std::vector<const char*> environment_for(const Command& command) const;
 
   EventLoop& loop_;
+  struct sigaction pipe_signal_before_{};
   FileDescriptor null_;
   Guardian guardian_;
   const std::vector<Variable> environment_;

@@ -239,5 +239,92 @@ TEST(SystemProcesses, NothingGoesOnAfterTheProgramWasKilled) {
   }
 }
 
+TEST(SystemProcesses, WithoutInputStdinIsEmpty) {
+  House house;
+  Log log;
+  house.run({.argv = {"/bin/cat"}}, log);
+  EXPECT_EQ(log.out, "");
+  EXPECT_EQ(log.exit.status, 0);
+}
+
+TEST(SystemProcesses, InputReachesStdinAndEnds) {
+  House house;
+  Log log;
+  const auto process = house.processes.start({.argv = {"/bin/cat"}, .takes_input = true}, log);
+  process->write_input("one\n");
+  process->write_input("two\n");
+  process->close_input();
+  house.wait(log);
+  EXPECT_EQ(log.out, "one\ntwo\n");
+}
+
+TEST(SystemProcesses, InputStaysOpenUntilItIsClosed) {
+  House house;
+  Log log;
+  const auto process = house.processes.start({.argv = {"/bin/cat"}, .takes_input = true}, log);
+  process->write_input("one");
+  while (log.out != "one") house.loop.run_one();
+  process->write_input("two");
+  while (log.out != "onetwo") house.loop.run_one();
+  EXPECT_FALSE(log.has_exited);
+  process->close_input();
+  house.wait(log);
+  EXPECT_EQ(log.exit.status, 0);
+}
+
+TEST(SystemProcesses, AHundredMegabytesGoThroughWhileTheLoopGoesOn) {
+  House house;
+  Log log;
+  log.keeps_nothing = true;
+  std::size_t steps = 0;
+  log.on_output = [&] { ++steps; };
+  const std::string text(100'000'000, 'x');
+  const auto process = house.processes.start({.argv = {"/bin/cat"}, .takes_input = true}, log);
+  process->write_input(text);
+  process->write_input("\n");
+  process->close_input();
+  EXPECT_EQ(steps, 0u) << "nothing is waited for";
+  house.wait(log);
+  EXPECT_EQ(log.bytes, text.size() + 1);
+  EXPECT_GT(steps, 100u) << "input and output take turns";
+}
+
+TEST(SystemProcesses, AProcessThatDoesNotReadItsInputIsNoError) {
+  for (const std::string script : {"exit 4", "exec 0<&-; echo closed; exit 4"}) {
+    House house;
+    Log log;
+    const auto process =
+        house.processes.start({.argv = {"/bin/sh", "-c", script}, .takes_input = true}, log);
+    process->write_input(std::string(1'000'000, 'x'));
+    house.wait(log);
+    EXPECT_EQ(log.exit.status, 4) << script;
+    process->write_input("more");
+    process->close_input();
+  }
+}
+
+TEST(SystemProcesses, OneThatCannotStartDropsItsInput) {
+  House house;
+  Log log;
+  const auto process =
+      house.processes.start({.argv = {"no-such-program-here"}, .takes_input = true}, log);
+  process->write_input("text");
+  process->close_input();
+  house.wait(log);
+  EXPECT_EQ(log.exit.status, 127);
+}
+
+TEST(SystemProcesses, AProcessIsDestroyedWithInputThatWaits) {
+  House house;
+  Log log;
+  {
+    const auto process =
+        house.processes.start({.argv = {"/bin/sleep", "1000"}, .takes_input = true}, log);
+    process->write_input(std::string(1'000'000, 'x'));
+    process->close_input();
+  }
+  EXPECT_FALSE(house.loop.run_one()) << "nothing is watched any more";
+}
+
 }  // namespace
 }  // namespace keyway

@@ -27,8 +27,9 @@ struct LoggedAttempt {
   Time queued{};          // when it could first have run, had there been no limit
   Time start{};
   Time end{};
-  int exit = 0;    // its exit status; meaningless if a signal ended it
-  int signal = 0;  // 0: none
+  int exit = 0;          // its exit status; meaningless if a signal ended it
+  bool has_exit = true;  // false: a worker or a server failed, which has none
+  int signal = 0;        // 0: none
   AttemptOutcome outcome = AttemptOutcome::kOk;
   bool final = true;  // no other try follows
   // The end of what it wrote to stderr, if it was not ok; not in the joblog.

@@ -1,5 +1,5 @@
 'use strict';
-// What ended, ran and waited over time: three charts with one axis, on which a part can be chosen.
+// What ended, ran and waited over time, and where a stream stood: charts with one axis, on which a part can be chosen.
 
 const chartMargin = { left: 56, right: 8 };
 const charts = [];
@@ -212,9 +212,30 @@ const makeCharts = () => {
     title: 'Waiting',
     about: `at once; at most ${count(peak(series.waiting))}`,
     layers: [{ look: 'fill-waiting', values: series.waiting }],
-    isLast: true,
   };
-  for (const chart of [ended, running, waiting]) {
+  const all = [ended, running, waiting];
+  if (series.watermark) {
+    const megabytes = series.watermark.map((bytes) => bytes / 1e6);
+    all.push(
+      {
+        title: 'Watermark',
+        about: 'MB of the source, below which everything is done',
+        layers: [{ look: 'fill-ok', values: megabytes }],
+      },
+      {
+        title: 'Done above the watermark',
+        about: `${texts.items}; at most ${count(peak(series.doneAbove))}`,
+        layers: [{ look: 'fill-running', values: series.doneAbove }],
+      },
+      {
+        title: 'In flight',
+        about: `${texts.items} that were read and are not done`,
+        layers: [{ look: 'fill-waiting', values: series.inFlight }],
+      },
+    );
+  }
+  all.at(-1).isLast = true;
+  for (const chart of all) {
     chart.element = svg('svg', {
       role: 'img',
       'aria-label': `${chart.title} over time, ${chart.about}`,

@@ -197,6 +197,7 @@ void PageData::write_series(ScriptJson& json) const {
   json.key("ok").numbers(series.events(RunRecorder::kOk));
   json.key("retried").numbers(series.events(RunRecorder::kRetried));
   json.key("failed").numbers(series.events(RunRecorder::kFailed));
+  if (!empty && !recorder_.samples_.empty()) write_samples(json);
   json.close('}');
   json.key("axis").open('{');
   json.key("low")
@@ -204,6 +205,30 @@ void PageData::write_series(ScriptJson& json) const {
       .key("high")
       .number(std::exp(axis_.high) / 1000);
   json.close('}');
+}
+
+// In the buckets of the series: what was true at the end of each.
+void PageData::write_samples(ScriptJson& json) const {
+  const TimeSeries& series = recorder_.over_time_;
+  const std::vector<StreamSample>& samples = recorder_.samples_;
+  std::vector<std::uint64_t> watermark;
+  std::vector<std::uint64_t> done_above;
+  std::vector<std::uint64_t> in_flight;
+  std::size_t next = 0;
+  StreamSample now;
+  for (std::size_t bucket = 1; bucket <= series.size(); ++bucket) {
+    const auto end = series.begin() + std::chrono::duration_cast<TimeSeries::Time::duration>(
+                                          series.width() * static_cast<std::int64_t>(bucket));
+    // The last one is taken after the last attempt.
+    const bool is_last = bucket == series.size();
+    while (next < samples.size() && (is_last || samples[next].time < end)) now = samples[next++];
+    watermark.push_back(now.watermark);
+    done_above.push_back(now.done_above);
+    in_flight.push_back(now.in_flight);
+  }
+  json.key("watermark").numbers(watermark);
+  json.key("doneAbove").numbers(done_above);
+  json.key("inFlight").numbers(in_flight);
 }
 
 void PageData::write_groups(ScriptJson& json) const {

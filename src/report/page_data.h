@@ -36,6 +36,7 @@ class PageData {
 
   void write_run(ScriptJson& json) const;
   void write_series(ScriptJson& json) const;
+  void write_samples(ScriptJson& json) const;
   void write_counts(ScriptJson& json, const AttemptCounts& counts) const;
   void write_groups(ScriptJson& json) const;
   void write_attempts(ScriptJson& json) const;

@@ -134,6 +134,15 @@ void RunRecorder::add(const LoggedAttempt& given) {
   kept_.add(attempt);
 }
 
+void RunRecorder::add(const StreamSample& sample) {
+  if (samples_.size() >= bounds_.samples) {
+    std::size_t kept = 0;
+    for (std::size_t at = 0; at < samples_.size(); at += 2) samples_[kept++] = samples_[at];
+    samples_.resize(kept);
+  }
+  samples_.push_back(sample);
+}
+
 void RunRecorder::add_to_group(const LoggedAttempt& attempt) {
   using std::chrono::milliseconds;
   const auto run = std::chrono::duration_cast<milliseconds>(attempt.end - attempt.start).count();

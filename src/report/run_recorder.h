@@ -36,6 +36,7 @@
 #include "report/attempt.h"
 #include "report/kept_attempts.h"
 #include "report/report_texts.h"
+#include "report/stream_sample.h"
 #include "report/time_series.h"
 
 namespace keyway {
@@ -85,6 +86,7 @@ class RunRecorder {
     std::size_t groups = 1000;  // that are counted one by one
     std::size_t lanes = 300;    // of these, drawn over time
     std::size_t buckets = 1000;
+    std::size_t samples = 2000;
     std::size_t lane_buckets = 160;
     KeptAttempts::Bounds kept;
     std::size_t text_bytes = 160;           // of an id or group
@@ -95,6 +97,8 @@ class RunRecorder {
   RunRecorder(ReportTexts texts, Bounds bounds);
 
   void add(const LoggedAttempt& attempt);
+  // Where a stream stands; in the order of time. Of many, every second one is kept, and so on.
+  void add(const StreamSample& sample);
 
   const AttemptCounts& counts() const { return all_; }
   // From the first attempt that was queued to the last that ended.
@@ -128,6 +132,7 @@ class RunRecorder {
   AttemptCounts other_groups_;
   std::uint64_t groups_replaced_ = 0;
   KeptAttempts kept_;
+  std::vector<StreamSample> samples_;
   LoggedAttempt::Time first_queued_ = LoggedAttempt::Time::max();
   LoggedAttempt::Time last_end_ = LoggedAttempt::Time::min();
 };

@@ -1,7 +1,7 @@
 // What a batch's tests expect the program to end with; a test of the program checks that it does.
 #pragma once
 
-#include "batch/batch_progress.h"
+#include "jobs/run_progress.h"
 #include "keyway/error.h"
 
 namespace keyway::batch {
@@ -12,18 +12,18 @@ inline int exit_code(const Error& error) {
   return 2;
 }
 
-inline int exit_code(const Summary& summary) {
-  if (summary.failure && summary.ending != Ending::kOutputClosed) {
+inline int exit_code(const jobs::Summary& summary) {
+  if (summary.failure && summary.ending != jobs::Ending::kOutputClosed) {
     return exit_code(*summary.failure);
   }
   switch (summary.ending) {
-    case Ending::kFinished:
+    case jobs::Ending::kFinished:
       return summary.failed == 0 ? 0 : 1;
-    case Ending::kHalted:
+    case jobs::Ending::kHalted:
       return 4;
-    case Ending::kInterrupted:
+    case jobs::Ending::kInterrupted:
       return 130;
-    case Ending::kTerminated:
+    case jobs::Ending::kTerminated:
       return 143;
     default:
       return 3;

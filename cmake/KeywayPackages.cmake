@@ -1,0 +1,18 @@
+# keyway_find_packages(<who> <how to do without> <package>:<Debian's name>...): all that are missing are named at once.
+function(keyway_find_packages who instead)
+  set(missing "")
+  foreach(package_and_name IN LISTS ARGN)
+    string(REPLACE ":" ";" pair "${package_and_name}")
+    list(GET pair 0 package)
+    list(GET pair 1 debian_name)
+    find_package(${package} QUIET GLOBAL)
+    if(NOT ${package}_FOUND)
+      list(APPEND missing ${debian_name})
+    endif()
+  endforeach()
+  if(missing)
+    list(JOIN missing " " missing)
+    message(FATAL_ERROR "${who} needs packages that are not installed. On Debian:\n"
+      "  sudo apt-get install ${missing}\n${instead}")
+  endif()
+endfunction()

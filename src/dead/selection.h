@@ -1,0 +1,23 @@
+// Which letters are meant.
+#pragma once
+
+#include <optional>
+#include <set>
+#include <string>
+
+#include "stream/dead_letter_reader.h"
+
+namespace keyway::dead {
+
+struct Selection {
+  std::set<std::string, std::less<>> ids;  // empty: any
+  std::optional<std::string> key;
+  std::string cause;  // is part of theirs
+
+  bool has(const StoredLetter& letter) const {
+    return (ids.empty() || ids.contains(letter.id)) && (!key || letter.key == key) &&
+           letter.cause.find(cause) != std::string::npos;
+  }
+};
+
+}  // namespace keyway::dead
