@@ -1,5 +1,6 @@
 // `keyway run`: from flags to the engine, and from what it tells to the screen.
 #include "cli/commands.h"
+#include "cli/replay_words.h"
 #include "cli/run_flags.h"
 #include "cli/run_plan.h"
 #include "cli/run_session.h"
@@ -44,8 +45,9 @@ ExitCode dry_run(const Invocation& call, const RunFlags& flags) {
 }
 
 ExitCode run(const Invocation& call) {
-  const Result<RunFlags> flags = run_flags(call);
+  Result<RunFlags> flags = run_flags(call);
   if (!flags) return fail(call, flags.error());
+  flags->options.command_line = run_words(call);
   return flags->common.dry_run ? dry_run(call, *flags) : run_records(call, *flags);
 }
 
