@@ -12,6 +12,7 @@
 #include "cli/dead_text.h"
 #include "cli/human_text.h"
 #include "cli/json_text.h"
+#include "cli/program.h"
 #include "cli/replay_words.h"
 #include "cli/run_flags.h"
 #include "cli/run_session.h"
@@ -24,6 +25,8 @@ namespace {
 
 using dead::LetterFile;
 using dead::Selection;
+
+constexpr std::size_t kMostWarnings = 5;
 
 ExitCode fail(const Invocation& call, const Error& error) {
   print_error(call.console, error, call.color);
@@ -42,9 +45,16 @@ Selection selection_of(const Invocation& call) {
 Result<LetterFile> open_letters(const Invocation& call, const std::string& path) {
   Result<LetterFile> letters = LetterFile::open(path);
   if (!letters || call.settings.is_on("quiet")) return letters;
-  for (const std::uint64_t line : letters->damaged()) {
-    print_warning(call.console, fmt::format("{}:{}: this is no dead letter", path, line),
+  const std::vector<std::uint64_t>& damaged = letters->damaged();
+  for (std::size_t at = 0; at < std::min(damaged.size(), kMostWarnings); ++at) {
+    print_warning(call.console, fmt::format("{}:{}: this is no dead letter", path, damaged[at]),
                   call.color);
+  }
+  if (damaged.size() > kMostWarnings) {
+    print_warning(
+        call.console,
+        fmt::format("{}: nor are {} more", path, counted(damaged.size() - kMostWarnings, "line")),
+        call.color);
   }
   if (letters->is_torn()) {
     print_warning(call.console, path + ": the last line is torn: a crash left it", call.color);
@@ -148,7 +158,9 @@ ExitCode replay(const Invocation& call, const DeadTarget& target) {
       fs::absolute(target.folder.empty() ? target.file + ".keyway" : target.folder).string();
   dead::Replay what{
       .options = {}, .file = fs::absolute(target.file).string(), .selection = selection_of(call)};
-  if (target.command) {
+  const std::vector<std::string> words = replay_words(
+      target.command ? target.command->argv : std::vector<std::string>(), call, folder);
+  if (target.command && call.command.empty()) {
     std::error_code failed;
     fs::current_path(target.command->cwd, failed);
     if (failed) {
@@ -157,8 +169,6 @@ ExitCode replay(const Invocation& call, const DeadTarget& target) {
     }
   }
   const Command& run = *call.program.find("run");
-  const std::vector<std::string> words = replay_words(
-      target.command ? target.command->argv : std::vector<std::string>(), call, folder);
   const Result<ParsedArguments> parsed = parse_arguments(run.spec, words);
   if (!parsed) return fail(call, parsed.error());
   Result<Settings> settings = load_settings(run.spec, call.program.commands(), call.console);
@@ -183,7 +193,9 @@ ExitCode replay(const Invocation& call, const DeadTarget& target) {
   if (RunRecorder* const recorder = session.recorder()) {
     watch.sample = [recorder](const StreamSample& sample) { recorder->add(sample); };
   }
-  return session.finish(dead::replay(what, watch));
+  Result<jobs::Summary> summary = dead::replay(what, watch);
+  if (summary && !summary->dead_file.empty()) summary->dead_file = target.file;
+  return session.finish(std::move(summary));
 }
 
 ExitCode run(const Invocation& call) {

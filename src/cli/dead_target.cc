@@ -38,7 +38,7 @@ Result<DeadTarget> find_dead_target(const std::string& place) {
   for (const std::string& word : target.command->argv) {
     if (word == "--") break;
     if (!word.starts_with(kDead) || word == "--dead=log") continue;
-    target.file = (fs::path(target.command->cwd) / word.substr(kDead.size())).string();
+    target.file = word.substr(kDead.size());
   }
   return target;
 }

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
+#include <span>
 
 namespace keyway::cli {
 namespace {
@@ -19,10 +21,23 @@ bool has(std::span<const std::string_view> names, std::string_view name) {
   return std::ranges::find(names, name) != names.end();
 }
 
+// A file is the same one wherever the words are read.
+std::string value_of(const OptionSpec& option, const std::string& text) {
+  constexpr std::string_view kSqlite = "sqlite:";
+  const auto absolute = [](const std::string& path) {
+    return std::filesystem::absolute(path).string();
+  };
+  if (option.name == "dedup" && text.starts_with(kSqlite)) {
+    return std::string(kSqlite) + absolute(text.substr(kSqlite.size()));
+  }
+  const bool is_file = option.kind == ValueKind::kFile && text != "log";
+  return is_file ? absolute(text) : text;
+}
+
 void append_flag(std::vector<std::string>& words, const OptionSpec& option,
                  const Setting& setting) {
   if (!option.value.empty()) {
-    words.push_back(option.flag() + "=" + setting.text);
+    words.push_back(option.flag() + "=" + value_of(option, setting.text));
   } else if (setting.text == "true") {
     words.push_back(option.flag());
   }
