@@ -24,7 +24,7 @@ TEST(Program, WithoutACommandSaysWhatThereIsAndFails) {
   const Outcome outcome = run({});
   EXPECT_EQ(outcome.code, 2);
   EXPECT_EQ(outcome.out, "");
-  EXPECT_NE(outcome.err.find("\nCommands\n  batch "), std::string::npos);
+  EXPECT_NE(outcome.err.find("\nCommands\n  run "), std::string::npos);
 }
 
 TEST(Program, HelpGoesToStandardOutputAndSucceeds) {

@@ -37,7 +37,8 @@ std::vector<OptionSpec> record_options() {
       {.name = "order",
        .value = "HOW",
        .kind = ValueKind::kChoice,
-       .help = "what is kept in order: records of one key, of one source, or none",
+       .help = "what is kept in order",
+       .details = "Records of one key, records of one source, or nothing.",
        .fallback = "key",
        .choices = {"key", "partition", "none"},
        .section = section},
@@ -77,7 +78,7 @@ std::vector<OptionSpec> delivery_options() {
       {.name = "delivery",
        .value = "HOW",
        .kind = ValueKind::kChoice,
-       .help = "at-least-once: nothing is lost; at-most-once: nothing is handled twice",
+       .help = "what holds after a crash",
        .details =
            "`at-least-once` commits a record when it is done: after a crash, those that were "
            "not committed come again. `at-most-once` commits it before it is handled.",
@@ -95,7 +96,7 @@ std::vector<OptionSpec> delivery_options() {
       {.name = "on-dead",
        .value = "WHAT",
        .kind = ValueKind::kChoice,
-       .help = "after a dead letter: continue, park its key, or halt",
+       .help = "what happens after a dead letter",
        .details = "`park` makes the following records of that key dead letters too, so that they "
                   "can be replayed in order. `halt` ends the run with status 4.",
        .fallback = "continue",
@@ -220,7 +221,7 @@ runs.)"};
 CommandSpec run_spec() {
   return {
       .name = "run",
-      .purpose = "handle a stream of records in parallel, in order per key, at least once",
+      .purpose = "handle a stream of records in parallel, in order per key",
       .description = R"(
 Reads records, one per line, and has each handled: by a process of its own, a long-lived worker, or
 a server. Records with the same key are handled one after the other, in the order of the source;

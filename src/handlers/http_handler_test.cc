@@ -1,3 +1,4 @@
+#include <atomic>
 #include <csignal>
 #include <cstdlib>
 #include <latch>
@@ -122,7 +123,7 @@ TEST_F(HttpHandler, AConnectionIsKept) {
 }
 
 TEST_F(HttpHandler, AKeptConnectionThatWasClosedIsReplacedWithinTheAttempt) {
-  int requests = 0;
+  std::atomic<int> requests = 0;
   HttpTestServer server([&](const Request&) {
     ++requests;
     return Reply{.body = "ok", .closes_after = true};
@@ -134,7 +135,7 @@ TEST_F(HttpHandler, AKeptConnectionThatWasClosedIsReplacedWithinTheAttempt) {
 }
 
 TEST_F(HttpHandler, AKeptConnectionThatIsClosedByTheRequestIsTriedOnceMore) {
-  int requests = 0;
+  std::atomic<int> requests = 0;
   HttpTestServer server([&](const Request&) {
     ++requests;
     return Reply{.closes_before = requests > 1};

@@ -231,12 +231,12 @@ void WorkerHandler::is_down(Worker& worker, const ProcessExit& exit,
     ++deaths_;
     next_start_ =
         scheduler_.now() + std::min(kFirstBackoff * (1 << (deaths_ - 1)), kLongestBackoff);
-    if (exit.status == 127 || exit.status == 126) {
-      if (!exit.failure.empty())
-        give_up(exit.failure + "\n  try: its full path; is it executable?");
+    if (!exit.failure.empty() && (exit.status == 127 || exit.status == 126)) {
+      give_up(exit.failure + "\n  try: its full path; is it executable?");
     } else if (deaths_ >= kMostDeaths) {
       std::string message = "worker \"" + command_text() + "\" died five times in a row: " + *death;
-      const std::string_view words = worker.last_words();
+      std::string_view words = worker.last_words();
+      words = words.substr(0, words.find_last_not_of(" \t\r\n") + 1);
       if (!words.empty()) {
         const std::size_t beyond = words.size() - std::min(words.size(), kLastWordsBytes);
         message += "; its last words: " + excerpt(words.substr(beyond), kLastWordsBytes);
@@ -288,6 +288,10 @@ void WorkerHandler::end(int signal) {
 std::string WorkerHandler::describe_running() const {
   std::string text;
   for (const auto& worker : workers_) worker->describe(text);
+  for (const WorkerJob* job = first_; job != nullptr; job = job->next) {
+    if (!text.empty()) text += '\n';
+    text += std::string(job->call().id) + "  waits for a worker";
+  }
   return text;
 }
 

@@ -241,7 +241,7 @@ TEST_F(Workers, TheBackoffDoublesAndFiveDeathsInARowEndTheRun) {
   EXPECT_EQ(failures_[0].code, ErrorCode::kIo);
   EXPECT_EQ(
       failures_[0].message.substr(0, failures_[0].message.find('\n')),
-      "worker \"python3 w.py\" died five times in a row: exit 1; its last words: cannot import x ");
+      "worker \"python3 w.py\" died five times in a row: exit 1; its last words: cannot import x");
   EXPECT_EQ(handle("2").outcome.kind, Outcome::kRetry) << "at once, from now on";
   EXPECT_EQ(processes_.started(), 5);
   EXPECT_EQ(failures_.size(), 1u);
@@ -273,6 +273,15 @@ TEST_F(Workers, AProgramThatIsNotThereEndsTheRun) {
   EXPECT_EQ(processes_.started(), 1);
 }
 
+TEST_F(Workers, AShellThatDoesNotFindItsProgramDiesLikeOthers) {
+  starts_ = [](int) { return FakeProcess{.status = 127, .err = "sh: 1: nope: not found\n"}; };
+  make({.workers = 2});
+  EXPECT_EQ(handle("1").outcome.kind, Outcome::kRetry);
+  EXPECT_EQ(processes_.started(), 5);
+  ASSERT_EQ(failures_.size(), 1u);
+  EXPECT_NE(failures_[0].message.find("exit 127; its last words: sh: 1: nope"), std::string::npos);
+}
+
 TEST_F(Workers, OneThatDoesNotAnswerHelloIsADeath) {
   starts_ = [](int started) {
     if (started == 1) return FakeProcess{.runs_for = 1000h};
@@ -297,10 +306,10 @@ TEST_F(Workers, AWorkerThatBreaksTheProtocolIsReplaced) {
   };
   for (const auto& [garbage, reason] : cases) {
     auto is_bad = std::make_shared<bool>(true);
-    starts_ = [&garbage = garbage, is_bad](int) {
-      return worker([&garbage, is_bad](FakeStdio& stdio, std::string_view id) {
+    starts_ = [&line = garbage, is_bad](int) {
+      return worker([&line, is_bad](FakeStdio& stdio, std::string_view id) {
         if (!std::exchange(*is_bad, false)) return answer(stdio, id);
-        stdio.write(Stream::kOut, garbage);
+        stdio.write(Stream::kOut, line);
       });
     };
     make({.workers = 1});
@@ -384,7 +393,8 @@ TEST_F(Workers, SeveralInFlightAreSpreadOverTheWorkers) {
     EXPECT_EQ(std::count(input.begin(), input.end(), '\n'), 1 + 3) << input;
   }
   const std::string running = handler_->describe_running();
-  EXPECT_EQ(std::count(running.begin(), running.end(), '\n'), 5) << running;
+  EXPECT_EQ(std::count(running.begin(), running.end(), '\n'), 7) << running;
+  EXPECT_TRUE(running.ends_with("\nf:7  waits for a worker\nf:8  waits for a worker")) << running;
   handler_->end(SIGKILL);
   sim_.run_until_idle();
 }

@@ -6,9 +6,9 @@
 
 #include <simdjson.h>
 
+#include "base/base64.h"
 #include "base/json_text.h"
 #include "handlers/attempt_text.h"
-#include "handlers/base64.h"
 #include "handlers/json_check.h"
 
 namespace keyway::run {
@@ -144,9 +144,10 @@ void WorkerProtocol::append_record(std::string& line, std::string_view value) {
   const std::size_t before = line.size();
   line += R"(,"record":)";
   const std::size_t begin = line.size();
-  line += value;
+  const std::string_view json = value.substr(0, value.find_last_not_of(" \t\r\n") + 1);
+  line += json;
   line.reserve(line.size() + kPadding);
-  if (!has_line_break(value) &&
+  if (!has_line_break(json) &&
       parsers_->check.is_json_in_place(std::string_view(line).substr(begin))) {
     return;
   }
@@ -154,7 +155,7 @@ void WorkerProtocol::append_record(std::string& line, std::string_view value) {
   if (is_utf8(value)) return append_json_string(line, value);
   line.resize(before);
   line += R"(,"record_b64":")";
-  append_base64(line, value);
+  line += base64_encode(value);
   line += '"';
 }
 

@@ -31,6 +31,11 @@ TEST(WorkerProtocol, ARecordThatIsJsonStaysAsItIs) {
             kHead + R"(,"record":123456789012345678901234567890})" + "\n");
 }
 
+TEST(WorkerProtocol, SpaceBehindJsonIsLeftOut) {
+  EXPECT_EQ(job("{} \r\n"), kHead + R"(,"record":{}})" + "\n");
+  EXPECT_EQ(job("no \r"), kHead + R"(,"record":"no \u000d"})" + "\n");
+}
+
 TEST(WorkerProtocol, ADeadlineIsThereOnlyWithATimeout) {
   EXPECT_EQ(job("1", 30s), kHead + R"(,"deadline_ms":30000,"record":1})" + "\n");
 }

@@ -162,8 +162,11 @@ Result<void> FilePartition::compare_beginning() {
 
 Result<Got> FilePartition::read(char* to, std::size_t most, Offset at, std::size_t& bytes) {
   if (!is_regular_ && !ReadinessWatch::is_ready(file_)) return Got::kNothing;
-  const ssize_t got = is_regular_ ? pread(file_, to, most, at) : ::read(file_, to, most);
-  if (got < 0 && (errno == EINTR || errno == EAGAIN)) return Got::kNothing;
+  ssize_t got = -1;
+  do {
+    got = is_regular_ ? pread(file_, to, most, at) : ::read(file_, to, most);
+  } while (got < 0 && errno == EINTR);
+  if (got < 0 && errno == EAGAIN) return Got::kNothing;
   if (got < 0) return system_error("cannot read " + name_, errno);
   bytes = static_cast<std::size_t>(got);
   remember_beginning({to, bytes}, at);
