@@ -85,7 +85,8 @@ struct PipelineOptions {
   OnDead on_dead = OnDead::kContinue;
   std::size_t max_in_flight = 10'000;                        // records, of each partition
   std::size_t max_in_flight_bytes = std::size_t{256} << 20;  // in all
-  int max_in_flight_per_key = 1'000;
+  int max_in_flight_per_key =
+      1'000;  // in line; those that are read beyond are set aside, and others pass them
   // How far above the first record that is not done others may be handled, in records of a partition.
   std::size_t max_window = 100'000;
   Duration commit_interval = std::chrono::seconds(1);

@@ -235,7 +235,8 @@ void WorkerHandler::is_down(Worker& worker, const ProcessExit& exit,
       give_up(exit.failure + "\n  try: its full path; is it executable?");
     } else if (deaths_ >= kMostDeaths) {
       std::string message = "worker \"" + command_text() + "\" died five times in a row: " + *death;
-      const std::string_view words = worker.last_words();
+      std::string_view words = worker.last_words();
+      words = words.substr(0, words.find_last_not_of(" \t\r\n") + 1);
       if (!words.empty()) {
         const std::size_t beyond = words.size() - std::min(words.size(), kLastWordsBytes);
         message += "; its last words: " + excerpt(words.substr(beyond), kLastWordsBytes);

@@ -241,7 +241,7 @@ TEST_F(Workers, TheBackoffDoublesAndFiveDeathsInARowEndTheRun) {
   EXPECT_EQ(failures_[0].code, ErrorCode::kIo);
   EXPECT_EQ(
       failures_[0].message.substr(0, failures_[0].message.find('\n')),
-      "worker \"python3 w.py\" died five times in a row: exit 1; its last words: cannot import x ");
+      "worker \"python3 w.py\" died five times in a row: exit 1; its last words: cannot import x");
   EXPECT_EQ(handle("2").outcome.kind, Outcome::kRetry) << "at once, from now on";
   EXPECT_EQ(processes_.started(), 5);
   EXPECT_EQ(failures_.size(), 1u);

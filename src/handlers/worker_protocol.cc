@@ -6,9 +6,9 @@
 
 #include <simdjson.h>
 
+#include "base/base64.h"
 #include "base/json_text.h"
 #include "handlers/attempt_text.h"
-#include "handlers/base64.h"
 #include "handlers/json_check.h"
 
 namespace keyway::run {
@@ -155,7 +155,7 @@ void WorkerProtocol::append_record(std::string& line, std::string_view value) {
   if (is_utf8(value)) return append_json_string(line, value);
   line.resize(before);
   line += R"(,"record_b64":")";
-  append_base64(line, value);
+  line += base64_encode(value);
   line += '"';
 }
 

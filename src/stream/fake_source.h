@@ -26,7 +26,7 @@ struct FakeLog {
   std::map<PartitionId, Progress> committed;
 };
 
-class FakeSource final : public Source {
+class FakeSource : public Source {
  public:
   explicit FakeSource(FakeLog& log) : log_(log) {}
 
@@ -39,17 +39,14 @@ class FakeSource final : public Source {
   Result<Polled> poll(std::vector<Record>& records, std::vector<PartitionEvent>& events,
                       std::size_t most) override {
     if (poll_error) return *poll_error;
-    events.insert(events.end(), events_.begin(), events_.end());
-    events_.clear();
-    for (const PartitionEvent& event : events) {
-      if (on_assigned && event.kind == PartitionEvent::kAssigned) {
-        on_assigned(event.progress.partition);
-      }
+    for (PartitionEvent& event : std::exchange(events_, {})) {
+      if (event.kind == PartitionEvent::kAssigned) begin(event);
+      events.push_back(std::move(event));
     }
     bool more = false;
     for (auto& [id, next] : next_) {
       const auto& lines = log_.partitions[id];
-      const GapMap& done = log_.committed[id].done_above;
+      const GapMap& done = done_before_[id];
       while (next < static_cast<Offset>(lines.size()) && !paused_.contains(id)) {
         if (records.size() == std::min(most, batch)) break;
         const Offset at = next++;
@@ -75,13 +72,7 @@ class FakeSource final : public Source {
   // With the poll after the next one.
   void assign_later(PartitionId id) { later_.push_back(id); }
   // From here on a poll says so.
-  void assign(PartitionId id) {
-    Progress& committed = log_.committed[id];
-    committed.partition = id;
-    next_[id] = committed.watermark;
-    paused_.erase(id);
-    events_.push_back({PartitionEvent::kAssigned, committed});
-  }
+  void assign(PartitionId id) { events_.push_back({PartitionEvent::kAssigned, {.partition = id}}); }
   void take_away(PartitionId id, PartitionEvent::Kind kind) {
     next_.erase(id);
     paused_.erase(id);
@@ -96,6 +87,18 @@ class FakeSource final : public Source {
   std::function<void(PartitionId)> on_assigned;
 
  private:
+  // Where it was committed last, by whoever had it.
+  void begin(PartitionEvent& event) {
+    const PartitionId id = event.progress.partition;
+    Progress& committed = log_.committed[id];
+    committed.partition = id;
+    event.progress = committed;
+    next_[id] = committed.watermark;
+    done_before_[id] = committed.done_above;
+    paused_.erase(id);
+    if (on_assigned) on_assigned(id);
+  }
+
   Record record(PartitionId id, Offset at) const {
     const FakeLog::Line& line = log_.partitions[id][static_cast<std::size_t>(at)];
     Record made{.partition = id, .offset = at, .end = at + 1, .value = line.value};
@@ -106,6 +109,7 @@ class FakeSource final : public Source {
   FakeLog& log_;
   std::function<void()> wake_;
   std::map<PartitionId, Offset> next_;
+  std::map<PartitionId, GapMap> done_before_;
   std::set<PartitionId> paused_;
   std::vector<PartitionEvent> events_;
   std::vector<PartitionId> later_;

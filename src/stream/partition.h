@@ -3,8 +3,11 @@
 
 #include <atomic>
 #include <cstdint>
+#include <deque>
+#include <map>
 #include <optional>
 #include <stop_token>
+#include <string>
 #include <vector>
 
 #include "keyway/record.h"
@@ -27,10 +30,9 @@ struct Partition {
     Ledger::Entry* entry = nullptr;
     TimePoint since{};
   };
-  // Read, and not dispatched: a key has as many as it may.
-  bool holds_any() const { return first_held < held.size(); }
-  std::vector<Held> held;
-  std::size_t first_held = 0;  // those before it are gone
+  std::vector<Held> held;  // just read
+  // By group: those whose key has as many in line as it may. Others pass them.
+  std::map<std::string, std::deque<Held>, std::less<>> aside;
   bool paused = false;
   Progress last_commit;
   Offset seen_watermark = -1;  // when it was looked at last, and since when it has been there

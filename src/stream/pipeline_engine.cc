@@ -132,7 +132,7 @@ void Pipeline::Engine::wait_until(TimePoint time) {
 
 bool Pipeline::Engine::holds_records() const {
   return std::any_of(partitions_.begin(), partitions_.end(),
-                     [](const auto& one) { return one.second->holds_any(); });
+                     [](const auto& one) { return !one.second->aside.empty(); });
 }
 
 // ---- reading
@@ -181,9 +181,14 @@ void Pipeline::Engine::take_in(PartitionEvent& event) {
 
 // Nothing of it begins any more, and nobody waits for a next try.
 void Pipeline::Engine::give_up(Partition& partition) {
-  dropped_ += partition.held.size() - partition.first_held;
+  const auto drop = [&](const auto& all) {
+    dropped_ += all.size();
+    for (const Partition::Held& held : all) bytes_.fetch_sub(held.record.value.size());
+  };
+  drop(partition.held);
+  for (const auto& [group, held] : partition.aside) drop(held);
   partition.held.clear();
-  partition.first_held = 0;
+  partition.aside.clear();
   partition.drop.request_stop();
 }
 
@@ -197,6 +202,7 @@ void Pipeline::Engine::take_in(std::vector<Record>& records) {
     Ledger::Entry& entry = found->second->ledger.add(record.offset, record.end);
     if (options_.classify && !classify(record, entry)) continue;
     if (at_most_once) entry.settle(Ledger::State::kDone);
+    bytes_.fetch_add(record.value.size());
     found->second->held.push_back({std::move(record), at_most_once ? nullptr : &entry, now});
   }
   read_.fetch_add(records.size(), std::memory_order_relaxed);
@@ -220,32 +226,47 @@ bool Pipeline::Engine::classify(Record& record, Ledger::Entry& entry) {
   return false;
 }
 
-// In order, until one finds its key full. True if any was dispatched.
+// Those that were set aside, as far as their keys have room by now, and what was just read. True if any was dispatched.
 bool Pipeline::Engine::dispatch_held(const std::shared_ptr<Partition>& partition) {
   bool any = false;
-  while (partition->holds_any()) {
-    Partition::Held& held = partition->held[partition->first_held];
-    const std::string group = group_of(held.record);
-    partition->in_flight.fetch_add(1);
-    bytes_.fetch_add(held.record.value.size());
-    in_flight_.fetch_add(1);
-    dispatching_.store(std::this_thread::get_id(), std::memory_order_relaxed);
-    const bool posted = dispatch(Item(*this, partition, held), group);
-    dispatching_.store(std::thread::id(), std::memory_order_relaxed);
-    if (!posted) {
-      held.record = *std::move(turned_away_);
-      return any;
+  for (auto next = partition->aside.begin(); next != partition->aside.end();) {
+    auto& [group, held] = *next;
+    while (!held.empty() && dispatch(partition, group, held.front())) {
+      held.pop_front();
+      any = true;
     }
-    ++partition->first_held;
-    any = true;
+    next = held.empty() ? partition->aside.erase(next) : std::next(next);
+  }
+  for (Partition::Held& held : partition->held) {
+    std::string group = group_of(held.record);
+    const auto before =
+        partition->aside.empty() ? partition->aside.end() : partition->aside.find(group);
+    if (before != partition->aside.end()) {
+      before->second.push_back(std::move(held));
+    } else if (dispatch(partition, group, held)) {
+      any = true;
+    } else {
+      partition->aside[std::move(group)].push_back(std::move(held));
+    }
   }
   partition->held.clear();
-  partition->first_held = 0;
   return any;
 }
 
+// False if its key is full: then it is as it was.
+bool Pipeline::Engine::dispatch(const std::shared_ptr<Partition>& partition,
+                                const std::string& group, Partition::Held& held) {
+  partition->in_flight.fetch_add(1);
+  in_flight_.fetch_add(1);
+  dispatching_.store(std::this_thread::get_id(), std::memory_order_relaxed);
+  const bool posted = post(Item(*this, partition, held), group);
+  dispatching_.store(std::thread::id(), std::memory_order_relaxed);
+  if (!posted) held.record = *std::move(turned_away_);
+  return posted;
+}
+
 // If its key is full, the item goes, and is turned away.
-bool Pipeline::Engine::dispatch(Item item, const std::string& group) {
+bool Pipeline::Engine::post(Item item, const std::string& group) {
   if (backlog_ == nullptr) {
     auto task = [this, moved = std::move(item)]() mutable { return process(&moved); };
     return executor_->post(group, std::move(task)).ok();
@@ -268,7 +289,7 @@ void Pipeline::Engine::balance(Partition& partition) {
     return used >= (partition.paused ? low(most) : most);
   };
   partition.ledger.watermark();  // lets go of what is done
-  const bool full = is_paused_by_user(partition.ledger.partition()) || partition.holds_any() ||
+  const bool full = is_paused_by_user(partition.ledger.partition()) ||
                     over(partition.in_flight, options_.max_in_flight) ||
                     over(partition.ledger.window(), options_.max_window);
   if (full == partition.paused || partition.is_dropped()) return;

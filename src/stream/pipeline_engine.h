@@ -5,7 +5,7 @@
 // handles a record sets the flag of its ledger entry, counts it out, and wakes the pump if that waits.
 //
 // A record's way:
-//   poll -> [held: its key is full] -> executor -> process -> settled, or dropped
+//   poll -> [aside: its key is full] -> executor -> process -> settled, or dropped
 //
 // Thread safety: as Pipeline says.
 #pragma once
@@ -79,7 +79,9 @@ class Pipeline::Engine final : private Pump, private Timer {
   bool is_paused_by_user(PartitionId id) KEYWAY_EXCLUDES(shown_mutex_);
   void give_up(Partition& partition);
   bool dispatch_held(const std::shared_ptr<Partition>& partition);
-  bool dispatch(Item item, const std::string& group);
+  bool dispatch(const std::shared_ptr<Partition>& partition, const std::string& group,
+                Partition::Held& held);
+  bool post(Item item, const std::string& group);
   void balance(Partition& partition);
   bool holds_records() const;
   bool is_revoking();
@@ -113,7 +115,7 @@ class Pipeline::Engine final : private Pump, private Timer {
   Duration until_rate_allows() KEYWAY_EXCLUDES(rate_mutex_);
   void bury(Item& item, const Tries& tries, const Outcome& outcome);
   bool is_parked(const Record& record) KEYWAY_EXCLUDES(parked_mutex_);
-  void left(Partition& partition, std::size_t bytes);
+  void left(Partition& partition);
   void left_unsettled(Item& item);
   void fail(Error error) KEYWAY_EXCLUDES(failure_mutex_);
   std::string group_of(const Record& record) const;

@@ -56,7 +56,8 @@ class Pipeline::Engine::Item {
 
   void settle(Ledger::State state) {
     if (entry_ != nullptr) entry_->settle(state);
-    std::exchange(engine_, nullptr)->left(*partition_, record_.value.size());
+    engine_->bytes_.fetch_sub(record_.value.size());
+    std::exchange(engine_, nullptr)->left(*partition_);
   }
 
  private:

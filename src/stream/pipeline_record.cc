@@ -254,22 +254,21 @@ bool Pipeline::Engine::is_parked(const Record& record) {
   return parked_.contains(*record.key);
 }
 
-void Pipeline::Engine::left(Partition& partition, std::size_t bytes) {
+void Pipeline::Engine::left(Partition& partition) {
   partition.in_flight.fetch_sub(1);
-  bytes_.fetch_sub(bytes);
   in_flight_.fetch_sub(1);
   if (pump_waits_) wake();
 }
 
 // Either its key has no room for it just now, or it is not wanted any more.
 void Pipeline::Engine::left_unsettled(Item& item) {
-  const std::size_t bytes = item.record().value.size();
-  if (dispatching_ == std::this_thread::get_id()) {
+  if (dispatching_.load(std::memory_order_relaxed) == std::this_thread::get_id()) {
     turned_away_ = std::move(item.record());
   } else {
+    bytes_.fetch_sub(item.record().value.size());
     dropped_.fetch_add(1, std::memory_order_relaxed);
   }
-  left(item.partition(), bytes);
+  left(item.partition());
 }
 
 void Pipeline::Engine::fail(Error error) {
