@@ -3,6 +3,7 @@
 #include <chrono>
 
 #include "cli/commands.h"
+#include "cli/replay_words.h"
 #include "cli/run_flags.h"
 #include "cli/run_plan.h"
 #include "cli/run_session.h"
@@ -48,8 +49,9 @@ ExitCode dry_run(const Invocation& call, const RunFlags& flags) {
 }
 
 ExitCode run(const Invocation& call) {
-  const Result<RunFlags> flags = run_flags(call);
+  Result<RunFlags> flags = run_flags(call);
   if (!flags) return fail(call, flags.error());
+  flags->options.command_line = run_words(call);
   return flags->common.dry_run ? dry_run(call, *flags) : run_records(call, *flags);
 }
 
