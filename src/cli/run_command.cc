@@ -1,4 +1,7 @@
 // `keyway run`: from flags to the engine, and from what it tells to the screen.
+#include <algorithm>
+#include <chrono>
+
 #include "cli/commands.h"
 #include "cli/replay_words.h"
 #include "cli/run_flags.h"
@@ -29,6 +32,7 @@ ExitCode run_records(const Invocation& call, const RunFlags& flags) {
   run::Watch watch;
   session.attach(watch);
   if (RunRecorder* const recorder = session.recorder()) {
+    watch.every = std::min<std::chrono::milliseconds>(watch.every, std::chrono::milliseconds(100));
     watch.sample = [recorder](const StreamSample& sample) { recorder->add(sample); };
   }
   return session.finish(run::run_stream(flags.options, watch));
