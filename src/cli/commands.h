@@ -11,6 +11,7 @@ namespace keyway::cli {
 Command run_command();
 Command batch_command();
 Command exec_command();
+Command dead_command();
 Command config_command();
 Command completion_command();
 Command man_command();

@@ -8,6 +8,7 @@ Program keyway_program() {
   commands.push_back(run_command());
   commands.push_back(batch_command());
   commands.push_back(exec_command());
+  commands.push_back(dead_command());
   commands.push_back(config_command());
   commands.push_back(completion_command());
   commands.push_back(man_command());
@@ -22,7 +23,7 @@ Program keyway_program() {
   }
   for (Command& command : commands) {
     for (ArgumentSpec& argument : command.spec.arguments) {
-      if (argument.name != "COMMAND") continue;
+      if (argument.name != "COMMAND" || argument.kind == ValueKind::kCommand) continue;
       argument.choices = command.spec.name == "config" ? with_settings : names;
     }
   }

@@ -1,5 +1,9 @@
 // `keyway run`: from flags to the engine, and from what it tells to the screen.
+#include <algorithm>
+#include <chrono>
+
 #include "cli/commands.h"
+#include "cli/replay_words.h"
 #include "cli/run_flags.h"
 #include "cli/run_plan.h"
 #include "cli/run_session.h"
@@ -28,6 +32,7 @@ ExitCode run_records(const Invocation& call, const RunFlags& flags) {
   run::Watch watch;
   session.attach(watch);
   if (RunRecorder* const recorder = session.recorder()) {
+    watch.every = std::min<std::chrono::milliseconds>(watch.every, std::chrono::milliseconds(100));
     watch.sample = [recorder](const StreamSample& sample) { recorder->add(sample); };
   }
   return session.finish(run::run_stream(flags.options, watch));
@@ -44,8 +49,9 @@ ExitCode dry_run(const Invocation& call, const RunFlags& flags) {
 }
 
 ExitCode run(const Invocation& call) {
-  const Result<RunFlags> flags = run_flags(call);
+  Result<RunFlags> flags = run_flags(call);
   if (!flags) return fail(call, flags.error());
+  flags->options.command_line = run_words(call);
   return flags->common.dry_run ? dry_run(call, *flags) : run_records(call, *flags);
 }
 

@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <string>
-#include <vector>
 
 #include "dead/selection.h"
 #include "keyway/error.h"
@@ -13,10 +12,10 @@ namespace keyway::dead {
 struct Discarded {
   std::size_t letters = 0;
   std::size_t left = 0;
-  std::vector<std::string> unknown;  // ids that no letter has
 };
 
-// `folder`: of the run, which must not be running (kConflict); `file`: its letters.
+// `folder`: of the run, which must not be running (kConflict); empty: of none. `file`: its letters. An id that no letter
+// has is kInvalidArgument; then none is removed.
 Result<Discarded> discard(const std::string& folder, const std::string& file,
                           const Selection& selection);
 

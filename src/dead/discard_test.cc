@@ -28,13 +28,21 @@ TEST_F(Discard, ByIdByKeyByCauseAndAll) {
   EXPECT_EQ(left_after({}), Listed{});
 }
 
-TEST_F(Discard, IdsThatNoLetterHasAreNamed) {
+TEST_F(Discard, WithAnIdThatNoLetterHasNothingIsRemoved) {
   write({{"f:1"}, {"f:2"}});
-  const Result<Discarded> done = discard(folder.path(), file, {.ids = {"f:1", "f:7"}});
+  const Result<Discarded> refused = discard(folder.path(), file, {.ids = {"f:1", "f:7"}});
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::kInvalidArgument);
+  EXPECT_NE(refused.error().message.find("no dead letter f:7"), std::string::npos);
+  EXPECT_EQ(listed(), (Listed{"f:1/1", "f:2/1"}));
+}
+
+TEST_F(Discard, SaysHowManyWentAndHowManyAreLeft) {
+  write({{"f:1"}, {"f:2"}, {"f:3"}});
+  const Result<Discarded> done = discard("", file, {.ids = {"f:2"}});
   ASSERT_TRUE(done);
   EXPECT_EQ(done->letters, 1U);
-  EXPECT_EQ(done->left, 1U);
-  EXPECT_EQ(done->unknown, (std::vector<std::string>{"f:7"}));
+  EXPECT_EQ(done->left, 2U);
 }
 
 TEST_F(Discard, AFolderThatARunHoldsIsLeftAlone) {

@@ -24,21 +24,9 @@ Result<std::unique_ptr<run::RunInput>> ReplayInput::open(const std::string& path
                                                          const Selection& selection) {
   Result<LetterFile> file = LetterFile::open(path);
   if (!file) return file.error();
-  std::vector<std::size_t> wanted;
-  auto unknown = selection.ids;
-  const Result<void> read =
-      file->for_each([&](std::size_t which, const StoredLetter& letter, std::string_view) {
-        if (const auto known = unknown.find(letter.id); known != unknown.end()) {
-          unknown.erase(known);
-        }
-        if (selection.has(letter)) wanted.push_back(which);
-        return true;
-      });
-  if (!read) return read.error();
-  if (!unknown.empty()) {
-    return Error{ErrorCode::kInvalidArgument, "no dead letter " + *unknown.begin() + " in " + path};
-  }
-  return std::unique_ptr<run::RunInput>(new ReplayInput(std::move(*file), std::move(wanted)));
+  Result<std::vector<std::size_t>> wanted = find(*file, selection);
+  if (!wanted) return wanted.error();
+  return std::unique_ptr<run::RunInput>(new ReplayInput(std::move(*file), std::move(*wanted)));
 }
 
 run::Classify ReplayInput::classify(run::Classify of_options) {

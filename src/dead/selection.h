@@ -4,7 +4,10 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <vector>
 
+#include "dead/letter_file.h"
+#include "keyway/error.h"
 #include "stream/dead_letter_reader.h"
 
 namespace keyway::dead {
@@ -19,5 +22,8 @@ struct Selection {
            letter.cause.find(cause) != std::string::npos;
   }
 };
+
+// The numbers of the letters that are meant, in order. An id that no letter has is kInvalidArgument.
+Result<std::vector<std::size_t>> find(LetterFile& file, const Selection& selection);
 
 }  // namespace keyway::dead

@@ -110,5 +110,21 @@ TEST(JobLog, AFullDiskIsAnErrorThatNamesTheFile) {
   EXPECT_EQ(written.error().message, "cannot write " + path + ": No space left on device");
 }
 
+TEST(JobLog, WhatIsAddedIsWrittenTogetherByAFlush) {
+  const TemporaryFolder folder;
+  const std::string path = folder.file("joblog.jsonl");
+  Result<JobLog> log = JobLog::open(path);
+  ASSERT_TRUE(log);
+  EXPECT_FALSE(log->add(attempt_of(1, AttemptOutcome::kOk, true)));
+  EXPECT_FALSE(log->add(attempt_of(2, AttemptOutcome::kFailed, true)));
+  EXPECT_EQ(folder.read("joblog.jsonl"), "");
+  EXPECT_TRUE(log->flush());
+  EXPECT_EQ(ended_in(path), (std::map<std::uint64_t, bool>{{1, true}, {2, false}}));
+  std::uint64_t seq = 2;
+  while (!log->add(attempt_of(++seq, AttemptOutcome::kOk, true))) ASSERT_LT(seq, 10'000u);
+  EXPECT_TRUE(log->flush());
+  EXPECT_EQ(ended_in(path).size(), seq);
+}
+
 }  // namespace
 }  // namespace keyway::jobs

@@ -219,9 +219,9 @@ void PageData::write_samples(ScriptJson& json) const {
   for (std::size_t bucket = 1; bucket <= series.size(); ++bucket) {
     const auto end = series.begin() + std::chrono::duration_cast<TimeSeries::Time::duration>(
                                           series.width() * static_cast<std::int64_t>(bucket));
-    // The last one is taken after the last attempt.
-    const bool is_last = bucket == series.size();
-    while (next < samples.size() && (is_last || samples[next].time < end)) now = samples[next++];
+    while (next < samples.size() && samples[next].time < end) now = samples[next++];
+    // It was taken after the last attempt.
+    if (bucket == series.size()) now = recorder_.last_sample_;
     watermark.push_back(now.watermark);
     done_above.push_back(now.done_above);
     in_flight.push_back(now.in_flight);

@@ -135,12 +135,14 @@ void RunRecorder::add(const LoggedAttempt& given) {
 }
 
 void RunRecorder::add(const StreamSample& sample) {
-  if (samples_.size() >= bounds_.samples) {
-    std::size_t kept = 0;
-    for (std::size_t at = 0; at < samples_.size(); at += 2) samples_[kept++] = samples_[at];
-    samples_.resize(kept);
-  }
+  last_sample_ = sample;
+  if (samples_given_++ % samples_step_ != 0) return;
   samples_.push_back(sample);
+  if (samples_.size() < bounds_.samples) return;
+  std::size_t kept = 0;
+  for (std::size_t at = 0; at < samples_.size(); at += 2) samples_[kept++] = samples_[at];
+  samples_.resize(kept);
+  samples_step_ *= 2;
 }
 
 void RunRecorder::add_to_group(const LoggedAttempt& attempt) {

@@ -133,6 +133,9 @@ class RunRecorder {
   std::uint64_t groups_replaced_ = 0;
   KeptAttempts kept_;
   std::vector<StreamSample> samples_;
+  std::uint64_t samples_step_ = 1;  // every so many are kept
+  std::uint64_t samples_given_ = 0;
+  StreamSample last_sample_;
   LoggedAttempt::Time first_queued_ = LoggedAttempt::Time::max();
   LoggedAttempt::Time last_end_ = LoggedAttempt::Time::min();
 };

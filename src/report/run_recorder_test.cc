@@ -101,6 +101,41 @@ TEST(RunRecorder, OneThatNeverRanIsCountedButHasNoTimes) {
   EXPECT_EQ(recorder.counts().waiting.max(), 2ms);
 }
 
+TEST(RunRecorder, WhereAStreamStoodIsShownInTheBucketsOfTheOtherCharts) {
+  RunRecorder recorder({});
+  recorder.add(attempt({.end = 10ms}));
+  EXPECT_FALSE(data_of(recorder.html())["series"].has("watermark"));
+  for (int at = 0; at < 10; at += 2) {
+    recorder.add(StreamSample{.time = kStart + milliseconds(at),
+                              .watermark = 100U + static_cast<unsigned>(at),
+                              .done_above = 7,
+                              .in_flight = 3});
+  }
+  recorder.add(StreamSample{.time = kStart + 50ms, .watermark = 200});
+  const Json series = data_of(recorder.html())["series"];
+  ASSERT_EQ(series["watermark"].size(), series["running"].size());
+  EXPECT_EQ(series["watermark"][0].number(), 100);
+  EXPECT_EQ(series["watermark"][3].number(), 102);
+  EXPECT_EQ(series["doneAbove"][3].number(), 7);
+  EXPECT_EQ(series["inFlight"][3].number(), 3);
+  const int last = static_cast<int>(series["watermark"].size()) - 1;
+  EXPECT_EQ(series["watermark"][last].number(), 200) << "the end is what was true then";
+}
+
+TEST(RunRecorder, OfManySamplesTheNewestIsAlwaysThere) {
+  RunRecorder::Bounds bounds;
+  bounds.samples = 16;
+  RunRecorder recorder({}, bounds);
+  recorder.add(attempt({.end = 1000ms}));
+  for (unsigned at = 0; at <= 1000; ++at) {
+    recorder.add(StreamSample{.time = kStart + milliseconds(at), .watermark = at});
+  }
+  const Json watermark = data_of(recorder.html())["series"]["watermark"];
+  const int last = static_cast<int>(watermark.size()) - 1;
+  EXPECT_EQ(watermark[last].number(), 1000);
+  EXPECT_GT(watermark[last / 2].number(), 300);
+}
+
 TEST(RunRecorder, APageWithoutAnyAttemptIsAPage) {
   const RunRecorder recorder({.title = "empty.jsonl"});
   const std::string page = recorder.html();

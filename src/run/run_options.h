@@ -53,7 +53,8 @@ struct RunOptions {
   bool fresh = false;     // forget an earlier run
   std::string dead;       // a file; "log": standard error; empty: dead.jsonl in the state folder
   std::string dedup;      // a SQLite file of handled ids; empty: none
-  bool prints_output = true;  // of handlers, on standard output
+  std::vector<std::string> command_line;  // after `keyway run`: for command.json; empty: none
+  bool prints_output = true;              // of handlers, on standard output
 };
 
 }  // namespace keyway::run

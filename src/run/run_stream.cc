@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
+#include <filesystem>
 #include <thread>
 
 #include <sys/stat.h>
@@ -19,6 +20,7 @@
 #include "keyway/sqlite_handled_ids.h"
 #include "process/event_loop.h"
 #include "process/system_processes.h"
+#include "run/command_file.h"
 #include "run/run_input.h"
 #include "run/stream_run.h"
 
@@ -220,9 +222,16 @@ std::string state_folder_of(const RunOptions& options) {
 
 Result<jobs::Summary> run_stream(const RunOptions& options, const Watch& watch) {
   if (const Result<void> valid = validate(options); !valid) return valid.error();
-  return run_input(options, watch, [&](const jobs::StateFolder& folder) {
-    return Result<std::unique_ptr<RunInput>>(std::make_unique<FileInput>(options, folder));
-  });
+  const auto open_files =
+      [&](const jobs::StateFolder& folder) -> Result<std::unique_ptr<RunInput>> {
+    if (!options.command_line.empty()) {
+      const CommandFile command{options.command_line, std::filesystem::current_path().string()};
+      const Result<void> written = write_command_file(folder.file("command.json"), command);
+      if (!written) return written.error();
+    }
+    return std::unique_ptr<RunInput>(std::make_unique<FileInput>(options, folder));
+  };
+  return run_input(options, watch, open_files);
 }
 
 Result<jobs::Summary> run_input(const RunOptions& options, const Watch& watch,

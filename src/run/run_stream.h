@@ -12,6 +12,7 @@
 //   joblog.jsonl   see jobs::JobLog. Written before each commit, not before each record is done: after a crash it may
 //                  lack what is handled again
 //   dead.jsonl     see dead_letter_file()
+//   command.json   see CommandFile: what `keyway dead replay` starts again
 //
 // Thread safety: one run at a time in a process.
 #pragma once

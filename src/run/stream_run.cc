@@ -40,7 +40,7 @@ StreamRun::StreamRun(const RunOptions& options, RunParts parts, Scheduler& sched
                     },
                 .drained = {}}) {
   for (int slot = 1; slot <= options.jobs; ++slot) free_slots_.push(slot);
-  parts_.handler.on_failure = [this](Error error) { handler_failed(error); };
+  parts_.handler.on_failure = [this](const Error& error) { handler_failed(error); };
   pipeline_ = std::make_unique<Pipeline>(
       *source_, pipeline_options(),
       [this](const Record& record, const Attempt& number) { return attempt(&record, number); },
