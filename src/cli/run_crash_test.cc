@@ -36,8 +36,10 @@ struct Totals {
   int kills = 0;
   int finished = 0;  // files that were gone through
   int handled = 0;
-  int again = 0;    // of these, those that had been handled before
+  int again = 0;  // of these, those that had been handled before
+  int lost = 0;
   int covered = 0;  // records that a checkpoint had at a kill
+  int covered_again = 0;
 };
 
 // One file, from its first record to its last, however often its run is killed.
@@ -100,11 +102,13 @@ class OneFile {
         EXPECT_LT(before, seq) << "out of order in run " << run;
         before = seq;
         EXPECT_FALSE(covered.contains(seq)) << seq << " was done already before run " << run;
+        totals_.covered_again += covered.contains(seq) ? 1 : 0;
         ++totals_.handled;
         totals_.again += seen.insert(seq).second ? 0 : 1;
       }
     }
     EXPECT_EQ(seen.size(), static_cast<std::size_t>(kRecords)) << "records are lost";
+    totals_.lost += kRecords - static_cast<int>(seen.size());
   }
 
  private:
@@ -136,9 +140,9 @@ class RunCrash : public ::testing::Test {
   RunCrash() { std::cout << "seed " << seed_ << '\n'; }
   ~RunCrash() override {
     std::cout << totals_.kills << " kills, " << totals_.finished << " files of " << kRecords
-              << " records: none lost, " << totals_.handled << " handled, " << totals_.again
-              << " of them again; " << totals_.covered
-              << " covered by the checkpoints at the kills, of which none was\n";
+              << " records; " << totals_.lost << " lost, " << totals_.handled << " handled, "
+              << totals_.again << " of them again, " << totals_.covered_again << " of the "
+              << totals_.covered << " that a checkpoint covered at a kill\n";
   }
 
   // A log of what processes or workers have handled.
