@@ -258,7 +258,7 @@ Result<bool> FilePartition::take(const Line& line, std::vector<Record>& records)
     return changed("went on after its last line: that had no newline when it was read before");
   }
   const Result<bool> done = was_done_before(line);
-  if (!done) return done;
+  if (!done) return done.error();
   if (!options_.checkpoint.empty() && line.offset > starts_.back().offset) {
     starts_.push_back({line.offset, line.number});
   }

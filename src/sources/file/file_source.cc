@@ -134,6 +134,7 @@ Result<Polled> FileSource::poll(std::vector<Record>& records, std::vector<Partit
   }
   const std::size_t full = records.size() + most;
   const std::size_t count = partitions_.size();
+  KEYWAY_CHECK(count > 0, "a FileSource is opened before it is read");
   bool more = false;
   bool all_ended = true;
   Polled polled{.state = Polled::kIdle, .idle_for = kIdle};
