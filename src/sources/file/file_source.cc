@@ -1,6 +1,7 @@
 #include "keyway/file_source.h"
 
 #include <algorithm>
+#include <limits>
 #include <set>
 #include <string_view>
 #include <utility>
@@ -111,7 +112,8 @@ Result<void> FileSource::count_all() {
   if (bytes >= kMostCountedBytes) return {};
   std::uint64_t lines = 0;
   for (const auto& partition : partitions_) {
-    const Result<std::uint64_t> counted = partition->count_lines();
+    const Result<std::uint64_t> counted =
+        partition->count_lines(0, std::numeric_limits<Offset>::max());
     if (!counted) return counted.error();
     lines += *counted;
   }
