@@ -16,13 +16,20 @@ help:  ## print this menu
 	@sed -n 's/^\([a-z-]*\):.*  ## /  \1\t/p' $(MAKEFILE_LIST) | expand -t 12
 	@echo 'Set JOBS=n to build and test with n processes (now $(JOBS)).'
 
-run: setup-build  ## build the release and run a sample of jobs with it
+sample = build/sample
+bill = build/release/bin/keyway run $(sample)/orders.jsonl --key .user -j 8 --backoff 100ms..500ms \
+  --report $(sample)/report.html
+
+run: setup-build  ## build the release and bill a sample of orders with it: stopped half-way, then resumed
 	cmake --preset release
 	cmake --build --preset release -j $(JOBS) --target keyway_program
-	@echo 'Some of these jobs fail on purpose: keyway ends with status 1, and that is right here.'
-	build/release/bin/keyway batch examples/jobs.jsonl --jobs 8 --limits examples/limits.toml \
-	  --backoff 100ms..500ms --state build/sample.keyway --report build/sample.html --fresh \
-	  || test $$? -eq 1
+	mkdir -p $(sample)
+	examples/make_orders.sh 2000 > $(sample)/orders.jsonl
+	@echo 'The first run gets a Ctrl-C after two seconds.'
+	timeout --foreground --signal=INT 2 $(bill) --fresh -- examples/bill.sh || test $$? -eq 124
+	@echo 'The second goes on where it was. A few orders can never be billed: status 1, and that is right here.'
+	$(bill) -- examples/bill.sh || test $$? -eq 1
+	build/release/bin/keyway dead list $(sample)/orders.jsonl.keyway
 
 test: setup-build test-dev  ## build and run all tests: the check before every commit
 

@@ -76,8 +76,9 @@ class FileSource final : public Source {
     std::optional<std::uint64_t> total_bytes;  // known of files that are not followed
     std::uint64_t records = 0;
     std::optional<std::uint64_t> total_records;  // and only if they have less than 1 GiB
-    std::uint64_t resumed_past = 0;  // records that an earlier run did, as far as they were passed
-    bool resumed = false;            // there was a checkpoint
+    std::uint64_t resumed_past =
+        0;                 // records that an earlier run did; of pipes, as far as they were passed
+    bool resumed = false;  // there was a checkpoint
   };
   Position position() const;
 

@@ -173,10 +173,11 @@ std::string zsh_completion(const Program& program) {
     text += fmt::format("    {})\n      _arguments -s \\\n", command.spec.name);
     for (const OptionSpec* const option : all_options(command.spec)) text += zsh_option(*option);
     for (const ArgumentSpec& argument : command.spec.arguments) {
+      const char* const how_many = argument.repeats ? "*:" : argument.required ? ":" : "::";
       text += fmt::format("        {} \\\n",
-                          shell_quoted(fmt::format(
-                              "{}{}:{}", argument.required ? ":" : "::", zsh_safe(argument.name),
-                              zsh_action(argument.kind, argument.choices))));
+                          shell_quoted(fmt::format("{}{}:{}", how_many, zsh_safe(argument.name),
+                                                   zsh_action(argument.kind, argument.choices))));
+      if (argument.repeats) break;  // it takes all words there are
     }
     text += "        && return ;;\n";
   }

@@ -44,7 +44,7 @@ class BashCompletion : public ::testing::Test {
 };
 
 TEST_F(BashCompletion, OffersCommandsFirst) {
-  EXPECT_EQ(complete("''"), "run batch exec config completion man help --help --version");
+  EXPECT_EQ(complete("''"), "run batch exec dead config completion man help --help --version");
   EXPECT_EQ(complete("ba"), "batch");
 }
 

@@ -27,6 +27,9 @@ std::vector<OptionSpec> options() {
   for (OptionSpec option : run_spec().options) {
     if (!is_of_replay(option.name)) continue;
     option.section = "Replay";
+    // What more there is to say is in the manual of run.
+    option.help = option.help.substr(0, option.help.find("; see "));
+    option.details.clear();
     option.fallback.clear();
     option.fallback_text = option.value.empty() || option.name == "report" ? "" : "as the run";
     option.configurable = false;
@@ -78,12 +81,12 @@ about all letters; `discard` then needs --all, --key or --cause.)",
                      .kind = ValueKind::kFolder,
                      .help = "the state folder of a run, or the file of --dead"},
                     {.name = "ID",
-                     .help = "which letters; those of all ids if there is none",
+                     .help = "which letters; without one, all that the options below allow",
                      .required = false,
                      .repeats = true},
                     {.name = "COMMAND",
                      .kind = ValueKind::kCommand,
-                     .help = "replay: another handler than the run's",
+                     .help = "a handler to replay with, instead of the run's",
                      .required = false}},
       .options = options(),
       .topics = {replay_topic()},

@@ -29,6 +29,18 @@ TEST(ProgressLine, SaysHowFarHowWellAndHowLong) {
             "groups 211 (14 waiting)  418/s  eta 0:10");
 }
 
+TEST(ProgressLine, AStreamHasKeysAndDeadLetters) {
+  jobs::Progress progress = half_way();
+  progress.name = "orders.jsonl";
+  EXPECT_EQ(progress_line(progress, 418, 200, Style{}, kStreamWords),
+            "orders.jsonl 61% 6,102/10,000  ok 6,098 retry 8 dead 4  run 32/32  "
+            "keys 211 (14 waiting)  418/s  eta 0:10");
+  progress.groups = progress.groups_waiting = 0;
+  progress.total_is_estimate = true;
+  EXPECT_EQ(progress_line(progress, 418, 200, Style{}, kStreamWords),
+            "orders.jsonl 61% 6,102/~10,000  ok 6,098 retry 8 dead 4  run 32/32  418/s  eta 0:10");
+}
+
 TEST(ProgressLine, WithoutATotalSaysWhatItKnows) {
   jobs::Progress progress = half_way();
   progress.name = "-";

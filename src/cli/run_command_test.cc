@@ -126,6 +126,7 @@ TEST_F(RunCommand, FreshPutsDeadLettersAside) {
 TEST_F(RunCommand, EndsWithTwoBeforeAnythingIsMadeIfAFlagIsWrong) {
   orders(kThree);
   EXPECT_EQ(run({"--key", "user"}, {"true"}), 2);
+  EXPECT_TRUE(has(fake.err, "keyway: --key: no JSON path: \"user\"")) << fake.err;
   EXPECT_EQ(run({"--lines", "--key", ".u"}, {"true"}), 2);
   EXPECT_TRUE(has(fake.err, "--key .u: a plain line has no parts\n  try: --key . ")) << fake.err;
   EXPECT_EQ(run({"--lines", "--group", ".u"}, {"true"}), 2);

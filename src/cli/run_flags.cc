@@ -1,7 +1,6 @@
 #include "cli/run_flags.h"
 
-#include <algorithm>
-#include <limits>
+#include <chrono>
 
 #include <fmt/format.h>
 
@@ -127,6 +126,9 @@ Result<RunFlags> run_flags(const Invocation& call) {
   reading.take(settings.number("max-inflight", 1, 10'000'000), max_in_flight);
   reading.take_form("max-inflight-bytes", parse_size, options.max_in_flight_bytes);
   if (!reading.outcome()) return reading.outcome().error();
+  if (options.commit_interval < std::chrono::milliseconds(1)) {
+    return settings.refuse("commit-interval", "must be at least 1ms");
+  }
   take_choices(order, delivery, on_dead, options);
   options.max_in_flight = static_cast<std::size_t>(max_in_flight);
 

@@ -42,6 +42,37 @@ TEST(SummaryText, SaysHowLongHowWellAndWhatHeldItUp) {
             "  report: report.html\n");
 }
 
+TEST(SummaryText, OfAStreamNamesKeysAndDeadLetters) {
+  jobs::Summary summary = some_failed();
+  summary.timed_out = 0;
+  summary.report_file.clear();
+  summary.joblog_file = "orders.jsonl.keyway/joblog.jsonl";
+  summary.dead_file = "orders.jsonl.keyway/dead.jsonl";
+  EXPECT_EQ(summary_text(summary, kFailed, Style{}, kStreamWords),
+            "done in 23.9 s: 10,000 records, 1,204 keys, 418/s\n"
+            "  ok 9,996 (12 after retry)  dead 4  resumed-past 0\n"
+            "  handler  p50 71 ms  p95 140 ms  p99 310 ms  max 2.1 s\n"
+            "  waiting  p50 12 ms  p99 4.0 s\n"
+            "  bound by key u_991: 1,377 records in a row, 23.1 s of 23.9 s\n"
+            "  dead letters: orders.jsonl.keyway/dead.jsonl  (keyway dead replay "
+            "orders.jsonl.keyway)\n");
+}
+
+TEST(SummaryText, OfAStreamWithoutKeysSaysWhatWasPassedOver) {
+  EXPECT_EQ(summary_text({.jobs = 1,
+                          .ok = 1,
+                          .not_run = 5,
+                          .left_out = 2,
+                          .duplicates = 3,
+                          .resumed_past = 4,
+                          .elapsed = 2s},
+                         {}, Style{}, kStreamWords),
+            "done in 2.0 s: 1 record, 0.5/s\n"
+            "  ok 1  dead 0  skipped 2  handled before 3  not run 5  resumed-past 4\n"
+            "  handler  p50 0 us  p95 0 us  p99 0 us  max 0 us\n"
+            "  waiting  p50 0 us  p99 0 us\n");
+}
+
 TEST(SummaryText, OneIsSingularAndWhatIsNotThereIsNotNamed) {
   EXPECT_EQ(summary_text({.jobs = 1, .groups = 1, .ok = 1, .elapsed = 2s}, {}, Style{}),
             "done in 2.0 s: 1 job, 1 group, 0.5/s\n"

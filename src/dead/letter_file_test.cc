@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "dead/letter_fixture.h"
+#include "keyway/dead_letter_file.h"
 #include "support/own_process.h"
 
 namespace keyway::dead {
@@ -120,6 +121,48 @@ TEST_F(LetterFileTest, AKillInTheMiddleLeavesTheOldLettersOrTheNewOnes) {
     const std::string now = folder.read("dead.jsonl");
     EXPECT_TRUE(now == before || now == after) << round;
   }
+}
+
+TEST_F(LetterFileTest, NoLetterIsMissedThatComesWhileOthersAreRemoved) {
+  constexpr std::size_t kLetters = 300;
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    const auto letters = dead_letter_file(file);
+    for (std::size_t i = 0; i < kLetters; ++i) {
+      const std::string id = "f:" + std::to_string(i);
+      const Record record{.key = "k", .value = "x"};
+      if (!letters->store({.record = &record, .source = "s", .id = id})) _exit(1);
+    }
+    _exit(0);
+  }
+  std::size_t removed = 0;
+  int status = 0;
+  while (waitpid(child, &status, WNOHANG) == 0) {
+    Result<LetterFile> letters = LetterFile::open(file);
+    ASSERT_TRUE(letters);
+    if (letters->size() == 0) continue;
+    const std::size_t half = (letters->size() + 1) / 2;
+    std::set<std::size_t> which;
+    for (std::size_t i = 0; i < half; ++i) which.insert(i);
+    const Result<void> gone = letters->remove(which);
+    ASSERT_TRUE(gone) << gone.error().message;
+    removed += half;
+  }
+  EXPECT_EQ(status, 0);
+  EXPECT_GT(removed, 0U);
+  EXPECT_EQ(removed + listed().size(), kLetters);
+}
+
+TEST_F(LetterFileTest, OfTwoThatRemoveAtOnceOneIsTold) {
+  write({{"f:1"}, {"f:2"}, {"f:3"}});
+  Result<LetterFile> first = LetterFile::open(file);
+  Result<LetterFile> second = LetterFile::open(file);
+  ASSERT_TRUE(first->remove({0}));
+  const Result<void> refused = second->remove({0});
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::kConflict);
+  EXPECT_EQ(listed(), (Listed{"f:2/1", "f:3/1"}));
 }
 
 }  // namespace

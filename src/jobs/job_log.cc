@@ -1,7 +1,6 @@
 #include "jobs/job_log.h"
 
 #include <cerrno>
-#include <ctime>
 
 #include <fcntl.h>
 #include <simdjson.h>
@@ -10,20 +9,12 @@
 
 #include "base/json_text.h"
 #include "base/system_error.h"
+#include "base/time_text.h"
 #include "jobs/line_reader.h"
 
 namespace keyway::jobs {
 
 namespace {
-
-void append_digits(std::string& text, long value, int digits) {
-  char buffer[20];
-  int at = 20;
-  for (; digits > 0 || value > 0; --digits, value /= 10) {
-    buffer[--at] = static_cast<char>('0' + value % 10);
-  }
-  text.append(buffer + at, static_cast<std::size_t>(20 - at));
-}
 
 std::int64_t milliseconds_between(LoggedAttempt::Time from, LoggedAttempt::Time to) {
   return std::max<std::int64_t>(0,
@@ -62,28 +53,6 @@ const char* to_string(AttemptOutcome outcome) {
       return "cancelled";
   }
   return "unknown";
-}
-
-void append_time(std::string& text, LoggedAttempt::Time time) {
-  using std::chrono::floor;
-  const auto seconds = floor<std::chrono::seconds>(time);
-  const std::time_t whole = std::chrono::system_clock::to_time_t(seconds);
-  std::tm parts{};
-  gmtime_r(&whole, &parts);
-  append_digits(text, parts.tm_year + 1900, 4);
-  text += '-';
-  append_digits(text, parts.tm_mon + 1, 2);
-  text += '-';
-  append_digits(text, parts.tm_mday, 2);
-  text += 'T';
-  append_digits(text, parts.tm_hour, 2);
-  text += ':';
-  append_digits(text, parts.tm_min, 2);
-  text += ':';
-  append_digits(text, parts.tm_sec, 2);
-  text += '.';
-  append_digits(text, floor<std::chrono::milliseconds>(time - seconds).count(), 3);
-  text += 'Z';
 }
 
 void append_log_line(std::string& text, const LoggedAttempt& attempt) {

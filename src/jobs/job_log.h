@@ -33,9 +33,6 @@ const char* to_string(AttemptOutcome outcome);
 // As a line of the log, with its newline.
 void append_log_line(std::string& text, const LoggedAttempt& attempt);
 
-// "2026-11-15T11:07:43.120Z"
-void append_time(std::string& text, LoggedAttempt::Time time);
-
 class JobLog {
  public:
   // Opens it for appending, and makes it if there is none.

@@ -17,6 +17,7 @@
 #include "jobs/state_folder.h"
 #include "keyway/dead_letter_file.h"
 #include "keyway/file_source.h"
+#include "keyway/json_path.h"
 #include "keyway/sqlite_handled_ids.h"
 #include "process/event_loop.h"
 #include "process/system_processes.h"
@@ -89,6 +90,11 @@ Classify line_keys(const RunOptions& options) {
 
 Result<Classify> classifier(const RunOptions& options) {
   if (options.lines) return line_keys(options);
+  for (const auto& [flag, path] : {std::pair("--key", &options.key), {"--group", &options.group}}) {
+    if (path->empty()) continue;
+    const Result<JsonPath> parsed = JsonPath::parse(*path);
+    if (!parsed) return wrong(std::string(flag) + ": " + parsed.error().message);
+  }
   return json_keys({.key = options.key,
                     .group = options.group,
                     .on_missing = options.key_missing,

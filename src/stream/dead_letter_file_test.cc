@@ -238,6 +238,31 @@ TEST(DeadLetterFile, ManyThreadsStoreWholeLines) {
   EXPECT_EQ(ids.size(), static_cast<std::size_t>(kThreads * kEach));
 }
 
+TEST(DeadLetterFile, ProcessesThatShareAFileStoreWholeLines) {
+  TemporaryFolder folder;
+  const std::string path = folder.file("dead.jsonl");
+  std::array<pid_t, 3> children{};
+  for (std::size_t which = 0; which < children.size(); ++which) {
+    children[which] = fork();
+    ASSERT_GE(children[which], 0);
+    if (children[which] != 0) continue;
+    for (int i = 0; i < 50; ++i) {
+      // Opened anew each time: a torn line that it finds must not be one that another is writing.
+      const std::string value(static_cast<std::size_t>(i * 200), 'x');
+      store_value(*dead_letter_file(path), value, std::to_string(which) + ":" + std::to_string(i));
+    }
+    _exit(::testing::Test::HasFailure() ? 1 : 0);
+  }
+  for (const pid_t child : children) {
+    int status = 0;
+    waitpid(child, &status, 0);
+    EXPECT_EQ(status, 0);
+  }
+  std::set<std::string> ids;
+  for (const StoredLetter& letter : read_all(path)) ids.insert(letter.id);
+  EXPECT_EQ(ids.size(), 150U);
+}
+
 // A child stores and says through a pipe what was acknowledged, until it is killed.
 TEST(DeadLetterFile, WhatWasAcknowledgedIsThereAfterAKill) {
   TemporaryFolder folder;

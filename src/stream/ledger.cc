@@ -1,6 +1,7 @@
 #include "stream/ledger.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "keyway/detail/check.h"
@@ -49,13 +50,22 @@ Progress Ledger::snapshot() {
       map.push_back(range);
     }
   };
+  // What was done before lies between the entries, or has not been reached again.
+  auto before = done_before_.begin();
+  const auto add_before = [&](Offset from, Offset to) {
+    while (before != done_before_.end() && before->end <= from) ++before;
+    for (auto range = before; range != done_before_.end() && range->begin < to; ++range) {
+      add_range({std::max(range->begin, from), std::min(range->end, to)});
+    }
+  };
   for (std::size_t i = 0; i < size_; ++i) {
-    if (at(i).settled()) add_range({at(i).offset(), end_of(i)});
+    if (at(i).settled()) {
+      add_range({at(i).offset(), end_of(i)});
+    } else {
+      add_before(at(i).offset(), end_of(i));
+    }
   }
-  // What was done before and has not been reached again.
-  for (const OffsetRange& range : done_before_) {
-    add_range({std::max(range.begin, end_), range.end});
-  }
+  add_before(end_, std::numeric_limits<Offset>::max());
   // Nothing is missing in front of it.
   if (size_ == 0 && !map.empty() && map.front().begin == progress.watermark) {
     progress.watermark = map.front().end;

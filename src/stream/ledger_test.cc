@@ -69,6 +69,18 @@ TEST(Ledger, CountsStatesAndGaps) {
   EXPECT_EQ(counts.gaps, 2U);
 }
 
+TEST(Ledger, WhatWasDoneBeforeStaysDoneBehindWhatIsNot) {
+  Ledger ledger({.watermark = 10, .done_above = {{20, 40}, {50, 60}, {90, 95}}});
+  ledger.add(10, 20);
+  EXPECT_EQ(ledger.snapshot().done_above, (GapMap{{20, 40}, {50, 60}, {90, 95}}));
+  Ledger::Entry& third = ledger.add(40, 50);
+  EXPECT_EQ(ledger.snapshot().done_above, (GapMap{{20, 40}, {50, 60}, {90, 95}}));
+  ledger.add(60, 70);
+  EXPECT_EQ(ledger.snapshot().done_above, (GapMap{{20, 40}, {50, 60}, {90, 95}}));
+  third.settle(State::kDone);
+  EXPECT_EQ(ledger.snapshot().done_above, (GapMap{{20, 60}, {90, 95}}));
+}
+
 TEST(Ledger, AgreesWithASetOfOffsetsWhateverTheOrder) {
   for (std::uint64_t seed = 0; seed < 300; ++seed) {
     std::mt19937_64 random(seed);

@@ -280,7 +280,9 @@ std::string Pipeline::Engine::group_of(const Record& record) const {
   if (options_.order == Order::kPartition)
     return "\x01partition " + std::to_string(record.partition);
   if (options_.order == Order::kNone || !record.key) return std::string(kUnorderedGroup);
-  return record.key->empty() ? "\x01empty" : std::string(*record.key);
+  // Whatever a key is, it is not one of the groups above.
+  const bool is_plain = !record.key->empty() && record.key->front() != kNoText;
+  return is_plain ? std::string(*record.key) : "\x01key " + std::string(*record.key);
 }
 
 // Pauses a partition that has as much in flight as it may, and resumes it when a fourth of that is free.

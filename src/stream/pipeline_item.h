@@ -9,7 +9,8 @@
 
 namespace keyway {
 
-// Keys that no record can have: they begin with a byte that is no text.
+// Groups that are no record's key begin with this byte.
+inline constexpr char kNoText = '\x01';
 inline constexpr std::string_view kUnorderedGroup = "\x01unordered";
 
 class Pipeline::Engine::Measured {

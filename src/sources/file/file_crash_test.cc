@@ -96,7 +96,7 @@ class CrashTest : public testing::Test {
   const std::string path_ = folder_.file("lines");
   const std::string log_ = folder_.file("log");
   const std::string checkpoint_ = folder_.file("checkpoint");
-  const std::uint64_t longest_life_us_ = kSanitized ? 400'000 : 40'000;
+  const std::uint64_t longest_life_us_ = kSanitized ? 150'000 : 40'000;
 };
 
 TEST_F(CrashTest, NothingIsLostOrOutOfOrderAndOnlyWhatNoCommitCoversIsDoneAgain) {

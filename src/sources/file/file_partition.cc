@@ -87,6 +87,11 @@ Result<void> FilePartition::open(const std::optional<Checkpoint::File>& stored,
   if (Result<void> opened = open_file(); !opened) return opened;
   if (is_regular_) {
     if (Result<void> same = compare_file(); !same) return same;
+    for (const OffsetRange& range : before_.done_above) {
+      const Result<std::uint64_t> lines = count_lines(range.begin, range.end);
+      if (!lines) return lines.error();
+      resumed_past_ += *lines;
+    }
   } else {
     is_compared_ = before_.prefix_bytes == 0;
     watch_ = std::make_unique<ReadinessWatch>(file_, std::move(wake));
@@ -258,12 +263,12 @@ Result<bool> FilePartition::take(const Line& line, std::vector<Record>& records)
     return changed("went on after its last line: that had no newline when it was read before");
   }
   const Result<bool> done = was_done_before(line);
-  if (!done) return done;
+  if (!done) return done.error();
   if (!options_.checkpoint.empty() && line.offset > starts_.back().offset) {
     starts_.push_back({line.offset, line.number});
   }
   if (*done) {
-    if (line.offset >= before_.watermark) ++resumed_past_;
+    if (!is_regular_ && line.offset >= before_.watermark) ++resumed_past_;
     return false;
   }
   if (!first_line_) {
@@ -363,24 +368,21 @@ std::optional<std::uint64_t> FilePartition::size() const {
   return static_cast<std::uint64_t>(about.st_size);
 }
 
-Result<std::uint64_t> FilePartition::count_lines() const {
+Result<std::uint64_t> FilePartition::count_lines(Offset from, Offset to) const {
   constexpr std::size_t kBytes = std::size_t{256} << 10;
   const auto buffer = std::make_unique_for_overwrite<char[]>(kBytes);
   std::uint64_t lines = 0;
   char last = '\n';
-  for (Offset at = 0;;) {
-    const Result<std::size_t> got = read_at(file_, name_, buffer.get(), kBytes, at);
+  while (from < to) {
+    const std::size_t most = std::min(kBytes, static_cast<std::size_t>(to - from));
+    const Result<std::size_t> got = read_at(file_, name_, buffer.get(), most, from);
     if (!got) return got.error();
-    if (*got == 0) return lines + (last == '\n' ? 0 : 1);
-    const char* const end = buffer.get() + *got;
-    for (const char* from = buffer.get(); from < end; ++lines) {
-      const void* const newline = std::memchr(from, '\n', static_cast<std::size_t>(end - from));
-      if (newline == nullptr) break;
-      from = static_cast<const char*>(newline) + 1;
-    }
-    last = end[-1];
-    at += static_cast<Offset>(*got);
+    if (*got == 0) break;
+    lines += static_cast<std::uint64_t>(std::count(buffer.get(), buffer.get() + *got, '\n'));
+    last = buffer[*got - 1];
+    from += static_cast<Offset>(*got);
   }
+  return lines + (last == '\n' ? 0 : 1);
 }
 
 }  // namespace keyway

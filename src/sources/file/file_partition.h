@@ -52,8 +52,8 @@ class FilePartition {
   const std::string& name() const { return name_; }  // for messages
   std::string unique_id_of(const Record& record) const;
 
-  std::optional<std::uint64_t> size() const;  // of a file, now
-  Result<std::uint64_t> count_lines() const;  // of a file
+  std::optional<std::uint64_t> size() const;                        // of a file, now
+  Result<std::uint64_t> count_lines(Offset from, Offset to) const;  // of a file
   Offset position() const { return reader_->position(); }
   std::uint64_t lines() const { return reader_->number() - 1; }  // up to there
   std::uint64_t resumed_past() const { return resumed_past_; }

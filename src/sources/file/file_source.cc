@@ -1,6 +1,7 @@
 #include "keyway/file_source.h"
 
 #include <algorithm>
+#include <limits>
 #include <set>
 #include <string_view>
 #include <utility>
@@ -111,7 +112,8 @@ Result<void> FileSource::count_all() {
   if (bytes >= kMostCountedBytes) return {};
   std::uint64_t lines = 0;
   for (const auto& partition : partitions_) {
-    const Result<std::uint64_t> counted = partition->count_lines();
+    const Result<std::uint64_t> counted =
+        partition->count_lines(0, std::numeric_limits<Offset>::max());
     if (!counted) return counted.error();
     lines += *counted;
   }
@@ -134,6 +136,7 @@ Result<Polled> FileSource::poll(std::vector<Record>& records, std::vector<Partit
   }
   const std::size_t full = records.size() + most;
   const std::size_t count = partitions_.size();
+  KEYWAY_CHECK(count > 0, "a FileSource is opened before it is read");
   bool more = false;
   bool all_ended = true;
   Polled polled{.state = Polled::kIdle, .idle_for = kIdle};
