@@ -54,6 +54,7 @@ Result<std::unique_ptr<Handler>> make_spawn_handler(SpawnOptions options, Schedu
 Result<std::unique_ptr<Handler>> make_worker_handler(WorkerOptions options, Scheduler& scheduler,
                                                      Processes& processes);
 // The scheduler's post() must be thread-safe. kIo: there are no certificates to trust, for https.
-Result<std::unique_ptr<Handler>> make_http_handler(HttpOptions options, Scheduler& scheduler);
+Result<std::unique_ptr<Handler>> make_http_handler(const HttpOptions& options,
+                                                   Scheduler& scheduler);
 
 }  // namespace keyway::run

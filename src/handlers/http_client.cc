@@ -7,6 +7,7 @@
 #include <optional>
 #include <set>
 #include <thread>
+#include <tuple>
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -89,7 +90,7 @@ class HttpClient::Impl {
   template <class Stream>
   asio::awaitable<Ending> converse_over(Stream* stream, Connection* connection,
                                         HttpExchange* exchange);
-  void fail(HttpExchange& exchange, std::string what, const error_code& why) const;
+  void fail(HttpExchange& exchange, std::string_view what, const error_code& why) const;
   std::unique_ptr<Connection> make_connection();
 
   // Constant after construction.
@@ -115,8 +116,7 @@ HttpClient::Impl::Impl(HttpUrl url, int connections, Duration timeout)
     : url_(std::move(url)), most_(static_cast<std::size_t>(connections)), timeout_(timeout) {
   if (url_.is_https) {
     error_code failed;
-    tls_.set_default_verify_paths(failed);
-    if (failed) {
+    if (tls_.set_default_verify_paths(failed)) {
       throw Exception({ErrorCode::kIo, "cannot read the certificates to trust: " +
                                            failed.message() + "\n  try: SSL_CERT_FILE=FILE"});
     }
@@ -217,9 +217,10 @@ std::unique_ptr<HttpClient::Impl::Connection> HttpClient::Impl::make_connection(
   return connection;
 }
 
-void HttpClient::Impl::fail(HttpExchange& exchange, std::string what, const error_code& why) const {
+void HttpClient::Impl::fail(HttpExchange& exchange, std::string_view what,
+                            const error_code& why) const {
   exchange.timed_out = why == beast::error::timeout;
-  exchange.failure = what + " " + url_.authority() + ": " + why.message();
+  exchange.failure = std::string(what) + " " + url_.authority() + ": " + why.message();
 }
 
 asio::awaitable<bool> HttpClient::Impl::open(Connection* connection, HttpExchange* exchange) {
@@ -234,7 +235,8 @@ asio::awaitable<bool> HttpClient::Impl::open(Connection* connection, HttpExchang
     fail(*exchange, "cannot reach", failed);
     co_return false;
   }
-  connection->lowest().socket().set_option(Tcp::no_delay(true), failed);
+  // Without it, it would be slower.
+  std::ignore = connection->lowest().socket().set_option(Tcp::no_delay(true), failed);
   if (!connection->tls) co_return true;
   TlsStream& tls = *connection->tls;
   if (!is_ip_address(url_.host)) SSL_set_tlsext_host_name(tls.native_handle(), url_.host.c_str());

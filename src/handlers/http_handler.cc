@@ -104,7 +104,8 @@ std::string HttpHandler::describe_running() const {
 
 }  // namespace
 
-Result<std::unique_ptr<Handler>> make_http_handler(HttpOptions options, Scheduler& scheduler) {
+Result<std::unique_ptr<Handler>> make_http_handler(const HttpOptions& options,
+                                                   Scheduler& scheduler) {
   Result<HttpUrl> url = HttpUrl::parse(options.url);
   if (!url) return url.error();
   if (options.connections < 1) {

@@ -39,7 +39,7 @@ class SpawnHandler final : public Handler {
       owner_.running_.erase(this);
     }
 
-    ProcessWait& start(const Command& command);
+    void start(const Command& command);
     void output(Stream stream, std::string_view text) override;
     void end(int signal);
     Handled handled(const ProcessExit& exit);
@@ -47,6 +47,8 @@ class SpawnHandler final : public Handler {
       return running_text(call_, process_ == nullptr ? 0 : process_->pid(),
                           owner_.scheduler_.now() - start_);
     }
+
+    ProcessWait wait{*this};  // for its exit
 
    private:
     void fire() override;
@@ -59,7 +61,6 @@ class SpawnHandler final : public Handler {
     CapturedOutput out_;
     CapturedOutput err_;
     Tail tail_;
-    ProcessWait wait_{*this};
     std::unique_ptr<Process> process_;
     std::optional<ProcessEnding> ending_;
   };
@@ -81,15 +82,14 @@ Handled gave_up(Outcome outcome) {
   return handled;
 }
 
-ProcessWait& SpawnHandler::Run::start(const Command& command) {
-  process_ = owner_.processes_.start(command, wait_);
+void SpawnHandler::Run::start(const Command& command) {
+  process_ = owner_.processes_.start(command, wait);
   ending_.emplace(owner_.scheduler_, *process_);
   process_->write_input(call_.record->value);
   process_->write_input("\n");
   process_->close_input();
   const Duration timeout = owner_.options_.timeout;
   if (timeout > Duration::zero()) owner_.scheduler_.add_timer(*this, start_ + timeout);
-  return wait_;
 }
 
 void SpawnHandler::Run::output(Stream stream, std::string_view text) {
@@ -154,8 +154,8 @@ Task<Handled> SpawnHandler::handle(Call call) {
     co_return gave_up(permanent_failure("a NUL byte cannot be in a variable: " + name));
   }
   Run run(*this, call);
-  ProcessWait& wait = run.start(command);
-  const ProcessExit exit = co_await wait;
+  run.start(command);
+  const ProcessExit exit = co_await run.wait;
   Handled handled = run.handled(exit);
   if (!exit.failure.empty() && handled.outcome.kind == Outcome::kRetry) report_failure(exit);
   co_return handled;
