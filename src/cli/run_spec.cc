@@ -123,7 +123,10 @@ std::vector<OptionSpec> delivery_options() {
       {.name = "max-inflight",
        .value = "N",
        .kind = ValueKind::kNumber,
-       .help = "how many records of a source are read and not done at once",
+       .help = "how many records of a source wait in line or run at once",
+       .details =
+           "Of one key at most a tenth of them: its further records are set aside, so that others "
+           "can pass, up to 100,000 records behind the first that is not done.",
        .fallback = "10000",
        .configurable = true,
        .section = section},

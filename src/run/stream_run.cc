@@ -67,9 +67,9 @@ PipelineOptions StreamRun::pipeline_options() {
                    .attempt_timeout = {}};
   options.dead_letters = std::make_shared<WatchedLetters>(*this);
   options.on_dead = options_.on_dead;
-  // One bound for all: a key that fills it is the one that the run waits for anyway.
   options.max_in_flight = options_.max_in_flight;
-  options.max_in_flight_per_key = static_cast<int>(options_.max_in_flight);
+  // So that a key which is stuck leaves room for others.
+  options.max_in_flight_per_key = static_cast<int>(options_.max_in_flight / 10 + 1);
   options.max_window = std::max(options.max_window, options_.max_in_flight);
   options.max_in_flight_bytes = options_.max_in_flight_bytes;
   options.commit_interval = options_.commit_interval;
