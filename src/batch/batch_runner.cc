@@ -139,16 +139,10 @@ void BatchRunner::forget(LiveJob& live) {
 // ---- stopping
 
 void BatchRunner::signal_received(int signal) {
-  const Ending reason = signal == SIGINT ? Ending::kInterrupted : Ending::kTerminated;
-  if (stop_ == Stop::kNot) {
-    notice("stopping: no new job starts; what runs has until the grace is over (again: end it)");
-    stop(reason, Stop::kDrain, /*within_grace=*/true);
-  } else if (signal != SIGHUP) {
-    const bool ended_before = stop_ != Stop::kDrain;
-    notice(ended_before ? "killing what still runs"
-                        : "ending what still runs by SIGTERM (again: SIGKILL)");
-    stop(reason, ended_before ? Stop::kKill : Stop::kTerminate, false);
-  }
+  const std::optional<jobs::StopStep> next = jobs::step_after(stop_, signal);
+  if (!next) return;
+  notice(next->notice);
+  stop(next->reason, next->step, /*within_grace=*/next->step == Stop::kDrain);
 }
 
 void BatchRunner::stop(Ending reason, Stop step, bool within_grace) {

@@ -45,6 +45,7 @@
 #include "batch/run_state.h"
 #include "jobs/ordered_output.h"
 #include "jobs/output_printer.h"
+#include "jobs/stopping.h"
 #include "keyway/group_executor.h"
 #include "process/event_loop.h"
 #include "process/process.h"
@@ -93,7 +94,7 @@ class BatchRunner {
   struct LiveJob;
   class Try;
   class Feeder;
-  enum class Stop { kNot, kDrain, kTerminate, kKill };
+  using Stop = jobs::Stop;
   enum class Place { kBack, kFront };
 
   // Reading (batch_feed.cc)

@@ -180,7 +180,7 @@ TEST_F(BatchTest, AnInterruptLetsFinishWhatRunsAndASecondEndsIt) {
   ASSERT_TRUE(eventually(
       [&] { return err().find("1 running\n  a  group default  pid ") != std::string::npos; }));
   kill(pid_, SIGINT);
-  ASSERT_TRUE(eventually([&] { return err().find("no new job starts") != std::string::npos; }));
+  ASSERT_TRUE(eventually([&] { return err().find("nothing new begins") != std::string::npos; }));
   kill(pid_, SIGINT);
   EXPECT_EQ(wait(), 130);
   EXPECT_EQ(out(), "");

@@ -3,18 +3,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "runtime/sampled_times.h"
+
 namespace keyway {
-namespace {
-
-TimeSummary summary_of(const Histogram& times) {
-  return {.count = times.count(),
-          .p50 = times.quantile(0.5),
-          .p95 = times.quantile(0.95),
-          .p99 = times.quantile(0.99),
-          .max = times.max()};
-}
-
-}  // namespace
 
 void GroupObserver::started(std::string_view key, std::size_t hash, Duration waited) {
   Shard& shard = shard_of(hash);

@@ -35,6 +35,7 @@
 #include "jobs/job_log.h"
 #include "jobs/output_printer.h"
 #include "jobs/run_progress.h"
+#include "jobs/stopping.h"
 #include "keyway/dead_letters.h"
 #include "keyway/pipeline.h"
 #include "report/attempt.h"
@@ -99,7 +100,7 @@ class StreamRun {
   class WatchedSource;
   class WatchedLetters;
   class GraceTimer;
-  enum class Stop { kNot, kDrain, kTerminate, kKill };
+  using Stop = jobs::Stop;
 
   PipelineOptions pipeline_options();
   Result<bool> classify(Record& record);

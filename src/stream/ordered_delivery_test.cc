@@ -12,33 +12,14 @@
 
 #include "keyway/pipeline.h"
 #include "keyway/testing/sim_scheduler.h"
-#include "stream/fake_source.h"
 #include "stream/ledger.h"
+#include "stream/pipeline_fixture.h"
 
 namespace keyway {
 namespace {
 
 using namespace std::chrono_literals;
 using testing::SimScheduler;
-
-struct KeptLetters final : DeadLetters {
-  Result<void> store(const DeadLetter& letter) override {
-    before_store(*letter.record);
-    offsets.push_back(letter.record->offset);
-    return {};
-  }
-  std::function<void(const Record&)> before_store = [](const Record&) {};
-  std::vector<Offset> offsets;
-};
-
-struct KeptIds final : HandledIds {
-  Result<bool> contains(std::string_view id) override { return ids.contains(id); }
-  Result<void> add(std::string_view id) override {
-    ids.emplace(id);
-    return {};
-  }
-  std::set<std::string, std::less<>> ids;
-};
 
 // Requests a stop after a while.
 class StopAfter final : private Timer {
@@ -55,17 +36,11 @@ class StopAfter final : private Timer {
   std::stop_source stop_;
 };
 
-FakeLog keyed(int records, int keys) {
-  FakeLog log;
-  for (int i = 0; i < records; ++i) log.partitions[0].push_back({std::to_string(i % keys), "x"});
-  return log;
-}
-
 // ---- the registry: what may be committed
 
 TEST(Commit, OfNPlusOneIsForbiddenWhileNIsNotDone) {
   SimScheduler sim;
-  FakeLog log = keyed(3, 3);
+  FakeLog log = numbered(3, 3);
   FakeSource source(log);
   std::vector<Progress> commits;
   source.on_commit = [&](std::span<const Progress> progress) -> Result<void> {
@@ -114,7 +89,7 @@ TEST(Commit, TakenWhileRecordsAreSettledClaimsNothingThatIsNotDone) {
 
 TEST(Errors, OfEveryKindEndInDoneOrDeadAndNeverInSilence) {
   SimScheduler sim;
-  FakeLog log = keyed(60, 60);
+  FakeLog log = numbered(60, 60);
   FakeSource source(log);
   const auto letters = std::make_shared<KeptLetters>();
   Pipeline pipeline(
@@ -145,7 +120,7 @@ TEST(Errors, OfEveryKindEndInDoneOrDeadAndNeverInSilence) {
 TEST(Errors, ThatMayPassAreTriedAgainAfterExponentiallyLongerWaitsWithFullJitter) {
   SimScheduler sim;
   std::map<int, std::vector<Duration>> waits;  // before try 2, 3, ...
-  FakeLog log = keyed(300, 300);
+  FakeLog log = numbered(300, 300);
   FakeSource source(log);
   std::map<Offset, TimePoint> ended;
   Pipeline pipeline(
@@ -172,7 +147,7 @@ TEST(Errors, ThatMayPassAreTriedAgainAfterExponentiallyLongerWaitsWithFullJitter
 
 TEST(Errors, ThatMayPassKeepTheRecordInTheRegistry) {
   SimScheduler sim;
-  FakeLog log = keyed(10, 10);
+  FakeLog log = numbered(10, 10);
   FakeSource source(log);
   StopAfter stop(sim, 1min);
   Pipeline pipeline(
@@ -185,7 +160,7 @@ TEST(Errors, ThatMayPassKeepTheRecordInTheRegistry) {
 
 TEST(Errors, ThatAreFinalAreNotTriedAgain) {
   SimScheduler sim;
-  FakeLog log = keyed(1, 1);
+  FakeLog log = numbered(1, 1);
   FakeSource source(log);
   const auto letters = std::make_shared<KeptLetters>();
   int tries = 0;
@@ -203,7 +178,7 @@ TEST(Errors, ThatAreFinalAreNotTriedAgain) {
 
 TEST(Errors, OfAPoisonPillCloseTheGapOnceItIsStored) {
   SimScheduler sim;
-  FakeLog log = keyed(10, 10);
+  FakeLog log = numbered(10, 10);
   FakeSource source(log);
   const auto letters = std::make_shared<KeptLetters>();
   letters->before_store = [&](const Record& record) {
@@ -294,7 +269,7 @@ struct WatchedSource final : FakeSource {
 
 TEST(BackPressure, StopsReadingWhenAsMuchIsInFlightAsMayAndDoesNotFlutter) {
   SimScheduler sim;
-  FakeLog log = keyed(10'000, 10'000);
+  FakeLog log = numbered(10'000, 10'000);
   WatchedSource source(log);
   source.batch = 10;
   std::uint64_t most = 0;
@@ -359,7 +334,7 @@ TEST(BackPressure, OfOnePartitionLeavesTheOthersAlone) {
 
 TEST(Stop, TakesItsFiveSteps) {
   SimScheduler sim;
-  FakeLog log = keyed(40, 40);
+  FakeLog log = numbered(40, 40);
   FakeSource source(log);
   source.ends = false;
   StopAfter stop(sim, 500ms);
@@ -385,7 +360,7 @@ TEST(Stop, TakesItsFiveSteps) {
 
 TEST(Stop, WaitsNoLongerThanItsBound) {
   SimScheduler sim;
-  FakeLog log = keyed(4, 4);
+  FakeLog log = numbered(4, 4);
   FakeSource source(log);
   StopAfter stop(sim, 1s);
   bool over = false;
@@ -407,7 +382,7 @@ TEST(Stop, WaitsNoLongerThanItsBound) {
 
 TEST(Revoke, ThatTakesTooLongDropsWhatRunsAndItsLateEndChangesNothing) {
   SimScheduler sim;
-  FakeLog log = keyed(3, 3);
+  FakeLog log = numbered(3, 3);
   FakeSource source(log);
   source.ends = false;
   StopAfter stop(sim, 2min);
@@ -428,7 +403,7 @@ TEST(Revoke, ThatTakesTooLongDropsWhatRunsAndItsLateEndChangesNothing) {
 
 TEST(Revoke, ByLossCommitsNothing) {
   SimScheduler sim;
-  FakeLog log = keyed(4, 4);
+  FakeLog log = numbered(4, 4);
   FakeSource source(log);
   source.ends = false;
   StopAfter stop(sim, 1min);
@@ -455,7 +430,7 @@ struct NoGapMaps final : FakeSource {
 TEST(Duplicates, ComeFromAboveAGapAndTheStoreOfHandledIdsCatchesThem) {
   for (const bool remembers : {false, true}) {
     SimScheduler sim;
-    FakeLog log = keyed(10, 10);
+    FakeLog log = numbered(10, 10);
     const auto ids = remembers ? std::make_shared<KeptIds>() : nullptr;
     std::map<Offset, int> handled;
     for (int run = 0; run < 2; ++run) {

@@ -8,31 +8,13 @@
 
 #include "keyway/pipeline.h"
 #include "keyway/testing/sim_scheduler.h"
-#include "stream/fake_source.h"
+#include "stream/pipeline_fixture.h"
 
 namespace keyway {
 namespace {
 
 using namespace std::chrono_literals;
 using testing::SimScheduler;
-
-struct CountedLetters final : DeadLetters {
-  Result<void> store(const DeadLetter& letter) override {
-    values.emplace_back(letter.record->value);
-    return {};
-  }
-  std::vector<std::string> values;
-};
-
-FakeLog numbered(int records, int keys) {
-  FakeLog log;
-  for (int i = 0; i < records; ++i) {
-    log.partitions[0].push_back({"key " + std::to_string(i % keys), std::to_string(i)});
-  }
-  return log;
-}
-
-int number(const Record& record) { return std::stoi(std::string(record.value)); }
 
 TEST(PipelineBatches, HaveDistinctKeysAndAreFullWhileThereIsEnough) {
   for (std::uint64_t seed = 1; seed <= 30; ++seed) {
@@ -86,7 +68,7 @@ TEST(PipelineBatches, GiveEachRecordItsOwnOutcome) {
     SimScheduler sim;
     FakeLog log = numbered(40, 4);
     FakeSource source(log);
-    const auto letters = std::make_shared<CountedLetters>();
+    const auto letters = std::make_shared<KeptLetters>();
     std::map<int, int> tries;
     Pipeline pipeline(
         source, {.concurrency = 3, .batch = {.of = kind, .most = 8}, .dead_letters = letters},

@@ -9,48 +9,13 @@
 
 #include "keyway/pipeline.h"
 #include "keyway/testing/sim_scheduler.h"
-#include "stream/fake_source.h"
+#include "stream/pipeline_fixture.h"
 
 namespace keyway {
 namespace {
 
 using namespace std::chrono_literals;
 using testing::SimScheduler;
-
-struct KeptLetters final : DeadLetters {
-  Result<void> store(const DeadLetter& letter) override {
-    ids.emplace_back(letter.id);
-    causes.emplace_back(letter.cause);
-    attempts.push_back(letter.attempts);
-    return {};
-  }
-  std::vector<std::string> ids;
-  std::vector<std::string> causes;
-  std::vector<int> attempts;
-};
-
-struct KeptIds final : HandledIds {
-  Result<bool> contains(std::string_view id) override {
-    if (error) return *error;
-    return ids.contains(std::string(id));
-  }
-  Result<void> add(std::string_view id) override {
-    if (error) return *error;
-    ids.emplace(id);
-    return {};
-  }
-  std::optional<Error> error;
-  std::set<std::string> ids;
-};
-
-// Values "0", "1", ... without keys.
-FakeLog keyless(int records) {
-  FakeLog log;
-  for (int i = 0; i < records; ++i) log.partitions[0].push_back({{}, std::to_string(i)});
-  return log;
-}
-
-int number(const Record& record) { return std::stoi(std::string(record.value)); }
 
 TEST(PipelineClassify, GivesRecordsTheirKeysAndSoTheirOrder) {
   SimScheduler sim(7);

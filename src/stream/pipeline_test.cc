@@ -11,7 +11,7 @@
 #include <gtest/gtest.h>
 
 #include "keyway/testing/sim_scheduler.h"
-#include "stream/fake_source.h"
+#include "stream/pipeline_fixture.h"
 #include "support/memory.h"
 
 namespace keyway {
@@ -19,28 +19,6 @@ namespace {
 
 using namespace std::chrono_literals;
 using testing::SimScheduler;
-
-struct KeptLetters final : DeadLetters {
-  Result<void> store(const DeadLetter& letter) override {
-    if (error) return *error;
-    values.emplace_back(letter.record->value);
-    causes.emplace_back(letter.cause);
-    return {};
-  }
-  std::optional<Error> error;
-  std::vector<std::string> values;
-  std::vector<std::string> causes;
-};
-
-// Values "0", "1", ... with keys in turn.
-FakeLog numbered(int records, int keys, int partitions = 1) {
-  FakeLog log;
-  for (int i = 0; i < records; ++i) {
-    log.partitions[i % partitions].push_back(
-        {"key " + std::to_string(i % keys), std::to_string(i)});
-  }
-  return log;
-}
 
 TEST(Pipeline, HandlesEveryRecordAndCommitsToTheEnd) {
   SimScheduler sim;
