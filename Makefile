@@ -50,7 +50,7 @@ fmt: setup-check  ## format all C++ files
 docs: setup-build  ## write docs/ anew from the commands' descriptions
 	cmake --preset release
 	cmake --build --preset release -j $(JOBS) --target keyway_program
-	for command in run batch exec config; do \
+	for command in run batch exec dead config; do \
 	  build/release/bin/keyway man $$command --markdown > docs/keyway-$$command.md; done
 
 install: setup-build  ## build the release and install it to PREFIX (/usr/local)
