@@ -14,7 +14,11 @@ using std::chrono::system_clock;
 template <class T>
 T or_throw(Result<T> result) {
   if (!result) throw Exception(result.error());
-  if constexpr (!std::is_void_v<T>) return std::move(result).value();
+  return std::move(result).value();
+}
+
+void or_throw(const Result<void>& result) {
+  if (!result) throw Exception(result.error());
 }
 
 }  // namespace

@@ -52,7 +52,7 @@ Result<void> SqliteHandledIds::store(const std::vector<std::string>& ids) {
   for (const std::string& id : ids) {
     if (Result<void> added = writer_->table->add(id, now); !added) return added;
   }
-  const Result<void> gone =
+  Result<void> gone =
       writer_->table->forget_some(now - options_.retention, static_cast<int>(ids.size()));
   if (!gone) return gone;
   return transaction->commit();
