@@ -3,7 +3,8 @@
 // A source has partitions, each an ordered sequence of records with ascending offsets. What it has been told by
 // commit() it knows again after a restart, and begins there.
 //
-// Thread safety: all methods are called by the pipeline, one at a time; `wake` from any thread.
+// Thread safety: all methods are called by the pipeline, one at a time; but name(), place_of(), id_of() and
+// unique_id_of() from any thread at any time, and `wake` too.
 // Lifetime: outlives the pipeline's run.
 #pragma once
 

@@ -12,10 +12,21 @@ namespace keyway::cli {
 namespace {
 
 constexpr int kWidestName = 40;
+constexpr int kWidestWords = 80;
 
 std::string time_text(std::chrono::system_clock::time_point time) {
   std::string text;
   append_time(text, time);
+  return text;
+}
+
+// With the last thing that the handler said.
+std::string why(const StoredLetter& letter) {
+  std::string_view said = letter.stderr_tail;
+  while (said.ends_with('\n')) said.remove_suffix(1);
+  said = said.substr(said.rfind('\n') + 1);
+  std::string text = printable(letter.cause);
+  if (!said.empty()) text += ": " + shorten(printable(said), kWidestWords);
   return text;
 }
 
@@ -28,7 +39,7 @@ std::string or_none(const std::optional<std::string>& text) {
 std::string DeadTable::add(const StoredLetter& letter) {
   Row row = {shorten(printable(letter.id), kWidestName), shorten(or_none(letter.key), kWidestName),
              grouped(static_cast<std::uint64_t>(letter.attempts)), time_text(letter.last),
-             printable(letter.cause)};
+             why(letter)};
   if (!widths_.empty()) return text(row);
   first_.push_back(std::move(row));
   return first_.size() < kMeasured ? "" : finish();

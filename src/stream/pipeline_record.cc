@@ -222,9 +222,11 @@ void Pipeline::Engine::bury(Item& item, const Tries& tries, const Outcome& outco
   }
   const std::string source = source_.name();
   const std::string id = source_.id_of(record);
+  const std::string unique_id = source_.unique_id_of(record);
   Result<void> stored = options_.dead_letters->store({.record = &record,
                                                       .source = source,
                                                       .id = id,
+                                                      .unique_id = unique_id,
                                                       .attempts = tries.number,
                                                       .cause = outcome.reason,
                                                       .exit = outcome.exit,
