@@ -87,6 +87,10 @@ struct GroupPolicy {
   RejectionPolicy rejection = RejectionPolicy::kAbort;
   RejectionHandler rejection_handler;  // if set, `rejection` is not asked
   std::shared_ptr<TaskLifecycleListener> listener;
+  // When groups compete for the global limit, the one whose next task was submitted first goes first, instead of the one
+  // that came in line first. (A group whose task has just ended comes in line after that one's place was given
+  // away.) Not with weights or guarantees.
+  bool oldest_first = false;
   // Keeps an eye on every task: explain() knows all who run, hot_groups() and group_times() what the
   // busiest 1,024 groups wait and run. Takes four short locks and one more clock reading per task.
   bool observe = false;

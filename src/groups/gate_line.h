@@ -1,8 +1,9 @@
 // The lanes that stand in line at the global gate.
 //
-// Without shares: in the order they came. With shares: those who have less than they were promised first;
-// then by start-time fair queueing. Each permit moves its lane on by 1 / weight; the lane that is least far
-// on comes next, and one that was away starts where the others are by now.
+// By arrival: in the order they came. By age: whose next task was submitted first, as far as it was known when the lane
+// came. By shares: those who have less than they were promised first; then by start-time fair queueing. Each permit
+// moves its lane on by 1 / weight; the lane that is least far on comes next, and one that was away starts where the
+// others are by now.
 //
 // Thread safety: the gate's lock.
 #pragma once
@@ -10,41 +11,59 @@
 #include <compare>
 #include <cstdint>
 #include <deque>
+#include <functional>
+#include <limits>
+#include <queue>
 #include <set>
+#include <vector>
 
 #include "groups/group_state.h"
 #include "lanes/lane.h"
 
 namespace keyway {
 
+enum class GateOrder { kArrival, kAge, kShares };
+
 class GateLine {
  public:
-  explicit GateLine(bool shares) : shares_(shares) {}
+  explicit GateLine(GateOrder order) : order_(order) {}
 
-  bool empty() const { return shares_ ? ranked_.empty() : lanes_.empty(); }
+  bool empty() const { return lanes_.empty() && ranked_.empty() && aged_.empty(); }
 
-  void push(Lane& lane) {
-    if (!shares_) {
-      lanes_.push_back(&lane);
-    } else {
-      insert(lane);
+  // `age`: of its next task, if that is what counts; less is older.
+  void push(Lane& lane, std::int64_t age) {
+    switch (order_) {
+      case GateOrder::kArrival:
+        return lanes_.push_back(&lane);
+      case GateOrder::kAge:
+        return aged_.push({age, ++number_, &lane});
+      case GateOrder::kShares:
+        return insert(lane);
     }
   }
   // For one that had been served, and was not after all.
   void push_front(Lane& lane) {
-    if (!shares_) {
-      lanes_.push_front(&lane);
-    } else {
-      GroupState::of(lane).served_until -= kRound / GroupState::of(lane).weight;
-      insert(lane);
+    switch (order_) {
+      case GateOrder::kArrival:
+        return lanes_.push_front(&lane);
+      case GateOrder::kAge:
+        return aged_.push({std::numeric_limits<std::int64_t>::min(), ++number_, &lane});
+      case GateOrder::kShares:
+        GroupState::of(lane).served_until -= kRound / GroupState::of(lane).weight;
+        return insert(lane);
     }
   }
 
   // REQUIRES: not empty.
   Lane& pop() {
-    if (!shares_) {
+    if (order_ == GateOrder::kArrival) {
       Lane& lane = *lanes_.front();
       lanes_.pop_front();
+      return lane;
+    }
+    if (order_ == GateOrder::kAge) {
+      Lane& lane = *aged_.top().lane;
+      aged_.pop();
       return lane;
     }
     const Place first = *ranked_.begin();
@@ -88,8 +107,16 @@ class GateLine {
     ranked_.insert(place_of(lane));
   }
 
-  const bool shares_;
+  struct Aged {
+    std::int64_t age = 0;
+    std::uint64_t number = 0;
+    Lane* lane = nullptr;
+    auto operator<=>(const Aged&) const = default;
+  };
+
+  const GateOrder order_;
   std::deque<Lane*> lanes_;
+  std::priority_queue<Aged, std::vector<Aged>, std::greater<>> aged_;
   std::set<Place> ranked_;
   std::uint64_t now_ = 0;
   std::uint64_t number_ = 0;

@@ -2,7 +2,21 @@
 
 #include <utility>
 
+#include "keyway/detail/task_core.h"
+
 namespace keyway {
+
+namespace {
+
+// Since when the next of a lane waits: until it begins, a task says when it was submitted.
+std::int64_t age_of_next(const Lane& lane) {
+  const auto submitted = [](const Waiter& waiter) {
+    return detail::TaskCore::of(waiter).started().time_since_epoch().count();
+  };
+  return lane.of_next(submitted).value_or(0);
+}
+
+}  // namespace
 
 bool GlobalGate::enter(Lane& lane) {
   // relaxed: a hint, looked at again under the lock.
@@ -10,21 +24,34 @@ bool GlobalGate::enter(Lane& lane) {
     lane.has_global_permit = false;
     return true;
   }
-  SpinGuard guard(lock_);
-  if (std::exchange(lane.has_global_permit, false)) {
-    if (in_flight_ <= limit_) return true;
-    // The limit went down before the permit was used: back in line, in front.
-    take_back(lane);
-    over_.store(in_flight_ > limit_, std::memory_order_relaxed);
-    line_.push_front(lane);
-    in_line_.fetch_add(1, std::memory_order_relaxed);
-    return false;
+  {
+    SpinGuard guard(lock_);
+    if (std::exchange(lane.has_global_permit, false)) {
+      if (in_flight_ <= limit_) return true;
+      // The limit went down before the permit was used: back in line, in front.
+      take_back(lane);
+      over_.store(in_flight_ > limit_, std::memory_order_relaxed);
+      line_.push_front(lane);
+      in_line_.fetch_add(1, std::memory_order_relaxed);
+      return false;
+    }
+    if (order_ != GateOrder::kAge) return enter_or_stand_in_line(lane, 0);
+    if (in_flight_ < limit_) {
+      give(lane);
+      return true;
+    }
   }
+  const std::int64_t age = age_of_next(lane);  // under no other lock
+  SpinGuard guard(lock_);
+  return enter_or_stand_in_line(lane, age);
+}
+
+bool GlobalGate::enter_or_stand_in_line(Lane& lane, std::int64_t age) {
   if (in_flight_ < limit_) {
     give(lane);
     return true;
   }
-  line_.push(lane);
+  line_.push(lane, age);
   in_line_.fetch_add(1, std::memory_order_relaxed);
   return false;
 }

@@ -2,7 +2,7 @@
 //
 // Lanes come here with their turn before they take a waiter. One that finds no permit stands in line
 // and keeps its turn; a permit that comes free goes to the first in line. So the order in which lanes
-// came is kept, and round robin with it; or, with shares, what the groups were promised: see GateLine.
+// came is kept, and round robin with it; or that of their oldest tasks; or what the groups were promised: see GateLine.
 //
 // Thread safety: every method from any thread.
 #pragma once
@@ -30,8 +30,9 @@ class GlobalGate {
     ~Returner() = default;
   };
 
-  // `shares`: every lane has a GroupState, and is not freed while it has a permit.
-  GlobalGate(std::uint32_t limit, bool shares) : shares_(shares), limit_(limit), line_(shares) {}
+  // By shares: every lane has a GroupState, and is not freed while it has a permit.
+  GlobalGate(std::uint32_t limit, GateOrder order)
+      : order_(order), shares_(order == GateOrder::kShares), limit_(limit), line_(order) {}
 
   // True: the lane has a permit. False: it stands in line, and will come out of leave().
   // REQUIRES: the caller has the lane's turn.
@@ -75,8 +76,10 @@ class GlobalGate {
     GroupState::of(lane).permits += static_cast<std::uint32_t>(change);
     line_.permits_changed(lane);
   }
+  bool enter_or_stand_in_line(Lane& lane, std::int64_t age) KEYWAY_REQUIRES(lock_);
   Lane& serve_first() KEYWAY_REQUIRES(lock_);
 
+  const GateOrder order_;
   const bool shares_;
   std::atomic<std::uint32_t> in_line_{0};
   std::atomic<bool> over_{false};

@@ -71,7 +71,10 @@ GroupEngine::GroupEngine(GroupPolicy policy, Scheduler& scheduler, bool shared)
   scheduler_.add_idle_listener(*this);
   if (policy_.global_max_in_flight == kUnlimited) return;
   const auto limit = static_cast<std::uint32_t>(policy_.global_max_in_flight);
-  gate_ = std::make_unique<GlobalGate>(limit, shares_);
+  const GateOrder order = shares_                ? GateOrder::kShares
+                          : policy_.oldest_first ? GateOrder::kAge
+                                                 : GateOrder::kArrival;
+  gate_ = std::make_unique<GlobalGate>(limit, order);
   if (policy_.global_queue_threshold == kUnlimited) return;
   admission_ = std::make_unique<Admission>(
       limit, static_cast<std::uint32_t>(policy_.global_queue_threshold));

@@ -71,6 +71,7 @@ class Schedule final : public TaskLifecycleListener {
   void make_executor() {
     GroupPolicy policy;
     if (one_in(2)) policy.global_max_in_flight = global_limit_ = static_cast<int>(1 + below(4));
+    policy.oldest_first = one_in(4);
     const bool shares = one_in(3);
     const bool rated = one_in(4);
     int promised = 0;

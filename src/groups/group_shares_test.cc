@@ -47,6 +47,25 @@ class GroupShares : public ::testing::Test {
 
 GroupLimits wide() { return {.max_concurrency = 1000}; }
 
+TEST_F(GroupShares, TakeTurnsUnlessTheOldestIsToGoFirst) {
+  for (const bool oldest_first : {false, true}) {
+    began_.clear();
+    make({.default_group = {.max_concurrency = 1},
+          .global_max_in_flight = 1,
+          .oldest_first = oldest_first});
+    submit("first", 3);
+    sim_.advance(1ms);
+    submit("second", 2);
+    sim_.advance(1ms);
+    submit("third", 1);
+    sim_.run_until_idle();
+    using Order = std::vector<std::string>;
+    const Order turns = {"first", "second", "third", "first", "second", "first"};
+    const Order by_age = {"first", "second", "first", "second", "first", "third"};
+    EXPECT_EQ(began_, oldest_first ? by_age : turns);
+  }
+}
+
 TEST_F(GroupShares, OfTheGlobalLimitEachGroupGetsAsMuchAsItsWeightSays) {
   GroupLimits heavy = wide();
   heavy.weight = 3;

@@ -77,7 +77,7 @@ bool GroupEngine::enqueue_if_room(TaskCore& task, std::size_t hash) {
 
 void GroupEngine::tell_submitted(TaskCore& task) const {
   // Until it begins, this is when it was submitted.
-  if (observer_ != nullptr) task.set_started(scheduler_.now());
+  if (observer_ != nullptr || policy_.oldest_first) task.set_started(scheduler_.now());
   tell_listener([&](auto& listener) { listener.on_submitted(task.group_key(), task.task_id()); });
 }
 

@@ -32,6 +32,7 @@
 #include <limits>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string_view>
 
 #include "base/spin_lock.h"
@@ -216,6 +217,18 @@ class alignas(64) Lane final : public Runnable {
   // Counts no further than kFurthest.
   static constexpr std::uint64_t kFurthest = 10'000;
   View view(const Waiter* waiter) const KEYWAY_EXCLUDES(intake_, dispatch_);
+  // What `look` says of the next in line; nothing if nobody waits.
+  template <class Look>
+  std::optional<std::int64_t> of_next(Look look) const KEYWAY_EXCLUDES(intake_, dispatch_) {
+    SpinGuard intake(intake_);
+    SpinGuard dispatch(dispatch_);
+    std::optional<std::int64_t> said;
+    each_in_order([&](const Waiter& waiter) {
+      said = look(waiter);
+      return false;
+    });
+    return said;
+  }
   // How many would run if nothing but this lane's limit held them back.
   std::uint64_t could_run() const KEYWAY_EXCLUDES(intake_, dispatch_);
   // How many permits must be free for `waiter` to be sure of its turn, if it stands in the queue, or

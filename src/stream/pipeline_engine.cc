@@ -20,6 +20,7 @@ constexpr std::uint64_t low(std::uint64_t high) { return high - high / 4; }
 // Keys: who is next.
 GroupPolicy key_policy(const PipelineOptions& options, bool has_two_levels) {
   GroupPolicy policy;
+  policy.oldest_first = true;
   if (!has_two_levels) {
     policy.global_max_in_flight = options.concurrency;
     policy.groups = options.limits;
@@ -37,6 +38,7 @@ GroupPolicy key_policy(const PipelineOptions& options, bool has_two_levels) {
 // Groups: whose turn in its key is also one in its group. Nobody is turned away here.
 GroupPolicy call_policy(const PipelineOptions& options) {
   GroupPolicy policy;
+  policy.oldest_first = true;
   policy.global_max_in_flight = options.concurrency;
   policy.groups = options.limits;
   for (auto& [key, limits] : policy.groups) limits.queue_threshold = kUnlimited;
