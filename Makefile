@@ -48,6 +48,8 @@ bench: setup-bench  ## build the release and measure it against its peers
 	cmake --build --preset release -j $(JOBS) --target keyway_program
 	benchmarks/batch.py
 	benchmarks/exec.py
+	cmake --build --preset release -j $(JOBS) --target keyway_worker_probe
+	benchmarks/workers.py
 
 fmt: setup-check  ## format all C++ files
 	$(cxx_files) -exec clang-format-19 -i {} +

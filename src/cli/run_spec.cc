@@ -182,10 +182,10 @@ Topic worker_topic() {
   return {.title = "Workers",
           .text = R"(
 With --worker, up to --jobs processes of COMMAND run on, each with one record at a time: one JSON
-object per line, on standard input and output, 16 MiB at most. A record that is not JSON comes as
-`record_b64`. What a worker writes to standard error is printed. A worker starts with its first
-record, and is to exit at the end of its input. One that dies fails only the record it had, and is
-started again; five deaths in a row end the run with status 3.)",
+object per line, on standard input and output, 16 MiB at most. A record that is not JSON comes as a
+string, or as `record_b64` if it is no UTF-8. What a worker writes to standard error is printed. A
+worker starts with its first record, and is to exit at the end of its input. One that dies fails
+only the record it had, and is started again; five deaths in a row end the run with status 3.)",
           .sample = R"(-> {"v":1,"type":"hello","run":"r1","worker":3,"max_inflight":1}
 <- {"v":1,"type":"ready"}
 -> {"type":"job","id":"f:1042","key":"u7","group":"u7","seq":1042,"attempt":1,"deadline_ms":30000,"record":{}}
@@ -263,6 +263,7 @@ again.)",
                  "Every try of every record: when it was queued, began and ended, and how. After a "
                  "crash it may lack the last second."},
                 {"SOURCE.keyway/dead.jsonl", "Dead letters; see keyway-dead(1)."},
+                {"SOURCE.keyway/command.json", "How the run was called, for keyway-dead(1)."},
                 {"SOURCE.keyway/lock", "Held while a run uses the folder."},
                 {"keyway.toml, ~/.config/keyway/config.toml", "See Configuration."}},
       .exits = {ExitCode::kOk, ExitCode::kSomeFailed, ExitCode::kUsage, ExitCode::kResumable,
