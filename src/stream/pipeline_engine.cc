@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/hash_key.h"
 #include "stream/pipeline_batch.h"
 
 namespace keyway {
@@ -12,6 +13,7 @@ namespace {
 
 constexpr std::size_t kRecordsPerPoll = 256;
 constexpr int kPollsPerStep = 4;
+constexpr std::size_t kLongestKey = 4096;
 constexpr int kMostCommitFailures = 5;
 
 // Who was full has room again when a fourth is free: not to go to and fro with every record.
@@ -133,8 +135,9 @@ void Pipeline::Engine::wait_until(TimePoint time) {
 }
 
 bool Pipeline::Engine::holds_records() const {
-  return std::any_of(partitions_.begin(), partitions_.end(),
-                     [](const auto& one) { return !one.second->aside.empty(); });
+  return std::any_of(partitions_.begin(), partitions_.end(), [](const auto& one) {
+    return !one.second->aside.empty() || !one.second->held.empty();
+  });
 }
 
 // ---- reading
@@ -149,7 +152,7 @@ bool Pipeline::Engine::read() {
   const bool bytes_free =
       bytes_ < (bytes_full_ ? low(options_.max_in_flight_bytes) : options_.max_in_flight_bytes);
   bytes_full_ = !bytes_free;
-  if (source_ended_ || bytes_full_) return moved;
+  if (source_ended_ || bytes_full_ || awaits_commit_) return moved;
   records_.clear();
   events_.clear();
   Result<Polled> polled = source_.poll(records_, events_, kRecordsPerPoll);
@@ -209,7 +212,8 @@ void Pipeline::Engine::take_in(std::vector<Record>& records) {
   }
   read_.fetch_add(records.size(), std::memory_order_relaxed);
   // Before any of them begins: whatever comes then, they are not read again.
-  if (at_most_once && !commit()) return;
+  awaits_commit_ = at_most_once;
+  if (at_most_once) commit();
   for (auto& [id, partition] : partitions_) dispatch_held(partition);
 }
 
@@ -230,6 +234,7 @@ bool Pipeline::Engine::classify(Record& record, Ledger::Entry& entry) {
 
 // Those that were set aside, as far as their keys have room by now, and what was just read. True if any was dispatched.
 bool Pipeline::Engine::dispatch_held(const std::shared_ptr<Partition>& partition) {
+  if (awaits_commit_) return false;
   bool any = false;
   for (auto next = partition->aside.begin(); next != partition->aside.end();) {
     auto& [group, held] = *next;
@@ -282,9 +287,14 @@ std::string Pipeline::Engine::group_of(const Record& record) const {
   if (options_.order == Order::kPartition)
     return "\x01partition " + std::to_string(record.partition);
   if (options_.order == Order::kNone || !record.key) return std::string(kUnorderedGroup);
-  // Whatever a key is, it is not one of the groups above.
-  const bool is_plain = !record.key->empty() && record.key->front() != kNoText;
-  return is_plain ? std::string(*record.key) : "\x01key " + std::string(*record.key);
+  // Whatever a key is, it is not one of the groups above, and short enough for one. Two long keys may share a group, and
+  // are in order with each other then too.
+  const std::string_view key = *record.key;
+  if (key.size() > kLongestKey) {
+    return "\x01hash " + std::to_string(hash_key(key)) + std::string(key.substr(0, 64));
+  }
+  const bool is_plain = !key.empty() && key.front() != kNoText;
+  return is_plain ? std::string(key) : "\x01key " + std::string(key);
 }
 
 // Pauses a partition that has as much in flight as it may, and resumes it when a fourth of that is free.
@@ -318,7 +328,10 @@ bool Pipeline::Engine::commit() {
     Progress progress = partition->ledger.snapshot();
     if (progress != partition->last_commit) changed.push_back(std::move(progress));
   }
-  if (changed.empty()) return true;
+  if (changed.empty()) {
+    awaits_commit_ = false;
+    return true;
+  }
   const TimePoint began = scheduler_.now();
   const Result<void> committed = source_.commit(changed);
   committing_.add(scheduler_.now() - began);
@@ -330,6 +343,7 @@ bool Pipeline::Engine::commit() {
     return false;
   }
   commit_failures_in_a_row_ = 0;
+  awaits_commit_ = false;
   ++commits_;
   // Only now is it clean.
   for (Progress& progress : changed) {

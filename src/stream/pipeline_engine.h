@@ -169,6 +169,7 @@ class Pipeline::Engine final : private Pump, private Timer {
   std::optional<Record> turned_away_;
   bool source_ended_ = false;
   bool bytes_full_ = false;
+  bool awaits_commit_ = false;  // at most once: what was read begins after that
   int commit_failures_in_a_row_ = 0;
   TimePoint next_commit_{};
   TimePoint next_poll_ = TimePoint::max();

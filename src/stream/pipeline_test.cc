@@ -215,6 +215,48 @@ TEST(Pipeline, CommitsBeforeItHandlesIfARecordMayComeAtMostOnce) {
   EXPECT_EQ(pipeline.stats().done, 300U);
 }
 
+TEST(Pipeline, HandlesNothingThatMayComeAtMostOnceWhileItsCommitFails) {
+  SimScheduler sim;
+  FakeLog log = numbered(300, 300);
+  FakeSource source(log);
+  source.batch = 50;
+  int commits = 0;
+  source.on_commit = [&](std::span<const Progress>) -> Result<void> {
+    if (++commits % 3 != 0) return Error{ErrorCode::kIo, "away", /*retryable=*/true};
+    return {};
+  };
+  Pipeline pipeline(
+      source, {.delivery = Delivery::kAtMostOnce},
+      [&](const Record& record) { EXPECT_GT(log.committed[0].watermark, record.offset); }, sim);
+  EXPECT_TRUE(pipeline.run_until().ok());
+  EXPECT_EQ(pipeline.stats().done, 300U);
+  EXPECT_GE(pipeline.stats().failed_commits, 12U);
+}
+
+TEST(Pipeline, KeepsKeysOfAnyLengthAndContentInOrder) {
+  SimScheduler sim(3);
+  FakeLog log;
+  const std::vector<std::string> keys = {"", "\x01unordered", std::string(100'000, 'k'),
+                                         std::string("\0", 1)};
+  for (int i = 0; i < 40; ++i) {
+    log.partitions[0].push_back({keys[static_cast<std::size_t>(i) % 4], std::to_string(i)});
+  }
+  FakeSource source(log);
+  std::map<std::string, int> last;
+  std::map<std::string, int> running;
+  const auto handler = [&](const Record& record) -> Task<void> {
+    const std::string key(*record.key);
+    EXPECT_EQ(++running[key], 1);
+    co_await sleep_for(std::chrono::milliseconds(50 - number(record)));
+    EXPECT_TRUE(!last.contains(key) || last[key] < number(record));
+    last[key] = number(record);
+    --running[key];
+  };
+  Pipeline pipeline(source, {.concurrency = 8}, handler, sim);
+  ASSERT_TRUE(pipeline.run_until().ok());
+  EXPECT_EQ(pipeline.stats().done, 40U);
+}
+
 TEST(Pipeline, HoldsNoMoreThanItMayWhenTheFirstRecordNeverEnds) {
   SimScheduler sim;
   FakeLog log = numbered(100'000, 1000);
