@@ -135,8 +135,8 @@ Task<void> Pipeline::Engine::visit(std::string group) {
     for (Tried& one : batch) {
       seen.push_back({&one.item.record(), begin_try(one.tries, one.queued)});
     }
-    std::vector<Outcome> outcomes = co_await call_batch(seen);
-    settle_or_keep(batch, std::move(outcomes));
+    const std::vector<Outcome> outcomes = co_await call_batch(seen);
+    settle_or_keep(batch, outcomes);
     if (batch.empty()) break;
     Duration wait{};
     for (const Tried& one : batch) wait = std::max(wait, one.tries.wait);
@@ -149,10 +149,11 @@ Task<void> Pipeline::Engine::visit(std::string group) {
 }
 
 // Whoever is to be tried again stays.
-void Pipeline::Engine::settle_or_keep(std::list<Tried>& batch, std::vector<Outcome> outcomes) {
+void Pipeline::Engine::settle_or_keep(std::list<Tried>& batch,
+                                      const std::vector<Outcome>& outcomes) {
   std::size_t i = 0;
   std::erase_if(batch, [&](Tried& one) {
-    return judge(one.item, one.tries, std::move(outcomes[i++])) == Judged::kOver;
+    return judge(one.item, one.tries, outcomes[i++]) == Judged::kOver;
   });
 }
 

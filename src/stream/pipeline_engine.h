@@ -100,14 +100,14 @@ class Pipeline::Engine final : private Pump, private Timer {
   enum class Judged { kOver, kAgain };
   static Outcome outcome_of(std::exception_ptr thrown);
   bool settled_untried(Item& item);
-  Judged judge(Item& item, Tries& tries, Outcome outcome);
+  Judged judge(Item& item, Tries& tries, const Outcome& outcome);
   Task<std::optional<Outcome>> attempt(Item* item, Attempt attempt);
   Outcome call_plain(const Record& record, const Attempt& attempt);
   Task<Outcome> call_coroutine(const Record* record, Attempt attempt);
   Task<std::optional<Outcome>> call_in_group(Item* item, Attempt attempt);
   Task<std::optional<Outcome>> call_if_wanted(Item* item, Attempt attempt);
   Task<void> visit(std::string group);
-  void settle_or_keep(std::list<Tried>& batch, std::vector<Outcome> outcomes);
+  void settle_or_keep(std::list<Tried>& batch, const std::vector<Outcome>& outcomes);
   Task<void> run_batch(std::vector<BatchMember*> members);
   Task<std::vector<Outcome>> call_batch(std::span<const Batch::Member> members);
   Task<void> rest(Partition* partition, Duration duration);

@@ -63,7 +63,7 @@ Task<void> Pipeline::Engine::process_in_turns(Item* in_flight, Tries tries) {
     } else {
       outcome = co_await attempt(&item, now);
     }
-    if (!outcome || judge(item, tries, *std::move(outcome)) == Judged::kOver) co_return;
+    if (!outcome || judge(item, tries, *outcome) == Judged::kOver) co_return;
   }
 }
 
@@ -92,7 +92,7 @@ bool Pipeline::Engine::settled_untried(Item& item) {
 }
 
 // What is to become of it after an attempt.
-Pipeline::Engine::Judged Pipeline::Engine::judge(Item& item, Tries& tries, Outcome outcome) {
+Pipeline::Engine::Judged Pipeline::Engine::judge(Item& item, Tries& tries, const Outcome& outcome) {
   if (outcome.kind == Outcome::kDone) {
     if (options_.handled_ids != nullptr) {
       Result<void> added = options_.handled_ids->add(source_.unique_id_of(item.record()));
