@@ -4,7 +4,7 @@
 #include <csignal>
 #include <cstdio>
 #include <filesystem>
-#include <thread>
+#include <semaphore>
 
 #include <sys/stat.h>
 #include <unistd.h>
@@ -316,10 +316,12 @@ Result<Plan> plan_stream(const RunOptions& options,
   if (!classify) return classify.error();
   const std::string folder = state_folder_of(options);
   const bool looks_back = !folder.empty() && !options.fresh;
+  std::counting_semaphore<> woken(0);  // a pipe has something
   FileSource source({.paths = options.sources,
                      .checkpoint = looks_back ? folder + "/checkpoint" : "",
                      .settings = settings_of(options)});
-  if (const Result<void> opened = source.open([] {}); !opened) return opened.error();
+  if (const Result<void> opened = source.open([&] { woken.release(); }); !opened)
+    return opened.error();
   Plan plan;
   std::vector<Record> records;
   std::vector<PartitionEvent> events;
@@ -341,7 +343,7 @@ Result<Plan> plan_stream(const RunOptions& options,
             .defect = record.defect});
     }
     if (polled->state == Polled::kEnd) break;
-    if (polled->state == Polled::kIdle) std::this_thread::sleep_for(polled->idle_for);
+    if (polled->state == Polled::kIdle) (void)woken.try_acquire_for(polled->idle_for);
   }
   plan.done = source.position().resumed_past;
   source.close();

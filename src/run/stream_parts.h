@@ -45,6 +45,9 @@ class StreamRun::WatchedSource final : public Source {
   }
   void pause(PartitionId partition) override { source_.pause(partition); }
   void resume(PartitionId partition) override { source_.resume(partition); }
+  std::optional<Offset> end_of(PartitionId partition) const override {
+    return source_.end_of(partition);
+  }
   void close() override { source_.close(); }
 
  private:
