@@ -22,7 +22,7 @@ struct Partition {
   bool is_dropped() const { return drop.stop_requested(); }
 
   std::stop_source drop;
-  std::atomic<std::uint64_t> in_flight{0};
+  alignas(64) std::atomic<std::uint64_t> in_flight{0};
 
   // The pump's.
   struct Held {
@@ -30,7 +30,7 @@ struct Partition {
     Ledger::Entry* entry = nullptr;
     TimePoint since{};
   };
-  std::vector<Held> held;  // just read
+  alignas(64) std::vector<Held> held;  // just read
   // By group: those whose key has as many in line as it may. Others pass them.
   std::map<std::string, std::deque<Held>, std::less<>> aside;
   bool paused = false;

@@ -125,28 +125,32 @@ class Pipeline::Engine final : private Pump, private Timer {
   detail::AnyHandler handler_;
   Scheduler& scheduler_;
 
-  // Have their own synchronization.
-  std::atomic<std::uint64_t> in_flight_{0};
-  std::atomic<std::uint64_t> bytes_{0};
+  // Have their own synchronization. What is written for every record lies apart from what every record reads.
   std::atomic<bool> pump_waits_{false};
   std::atomic<bool> stop_wanted_{false};
   std::atomic<bool> any_parked_{false};
   std::atomic<bool> halts_{false};  // nothing begins any more
-  std::atomic<std::thread::id>
-      dispatching_{};  // which thread, if any: a record that goes then was turned away
-  std::atomic<std::uint64_t> read_{0};
-  std::atomic<std::uint64_t> done_{0};
+  ThreadWakeup over_;
+  // By the pump and by who handles records.
+  alignas(64) std::atomic<std::uint64_t> in_flight_{0};
+  std::atomic<std::uint64_t> bytes_{0};
+  // By who handles records.
+  alignas(64) std::atomic<std::uint64_t> done_{0};
   std::atomic<std::uint64_t> done_after_retry_{0};
   std::atomic<std::uint64_t> retries_{0};
   std::atomic<std::uint64_t> dead_{0};
   std::atomic<std::uint64_t> duplicates_{0};
-  std::atomic<std::uint64_t> left_out_{0};
   std::atomic<std::uint64_t> dropped_{0};
-  std::atomic<std::uint64_t> commits_{0};
-  std::atomic<std::uint64_t> failed_commits_{0};
-  ThreadWakeup over_;
   ConcurrentHistogram waiting_;
   SampledTimes handling_;
+  // By the pump.
+  alignas(64) std::atomic<
+      std::thread::
+          id> dispatching_{};  // which thread, if any: a record that goes then was turned away
+  std::atomic<std::uint64_t> read_{0};
+  std::atomic<std::uint64_t> left_out_{0};
+  std::atomic<std::uint64_t> commits_{0};
+  std::atomic<std::uint64_t> failed_commits_{0};
   ConcurrentHistogram committing_;
 
   Mutex random_mutex_;
