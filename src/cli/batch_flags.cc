@@ -27,16 +27,7 @@ Result<BatchFlags> batch_flags(const Invocation& call) {
     return usage_error(fmt::format("--name \"{}\": is for jobs from standard input", given.name),
                        fmt::format("--state {}.keyway", given.name));
   }
-  options.name = given.name;
-  options.jobs = given.jobs;
-  options.limits = given.limits;
-  options.retries = given.retries;
-  options.backoff = given.backoff;
-  options.timeout = given.timeout;
-  options.grace = given.grace;
-  options.halt = given.halt;
-  options.state_dir = given.state_dir;
-  options.fresh = given.fresh;
+  take_common(given, options);
   options.report_file = given.report_file;
   // With --json standard output belongs to the summary, unless output was asked for by name.
   const bool hidden = given.json && settings.source("output") == Source::kBuiltIn;

@@ -39,6 +39,21 @@ struct CommonFlags {
 // Fails with the first value that is wrong, naming where it came from.
 Result<CommonFlags> common_flags(const Invocation& call);
 
+// What a batch and a run have in common of their options.
+template <class Options>
+void take_common(const CommonFlags& given, Options& options) {
+  options.name = given.name;
+  options.jobs = given.jobs;
+  options.limits = given.limits;
+  options.retries = given.retries;
+  options.backoff = given.backoff;
+  options.timeout = given.timeout;
+  options.grace = given.grace;
+  options.halt = given.halt;
+  options.state_dir = given.state_dir;
+  options.fresh = given.fresh;
+}
+
 // Collects the first failure, so that each flag is one line.
 class Reading {
  public:

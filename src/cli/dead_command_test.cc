@@ -1,13 +1,10 @@
 // `keyway dead` from its command line to its exit code, after runs with real processes.
 #include <filesystem>
 
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <gtest/gtest.h>
 
 #include "cli/program.h"
-#include "jobs/state_folder.h"
+#include "jobs/held_folder.h"
 #include "support/fake_console.h"
 #include "support/temporary_folder.h"
 
@@ -166,27 +163,12 @@ TEST_F(DeadCommand, DiscardsOnlyWhatIsSaid) {
 
 TEST_F(DeadCommand, AFolderThatARunHoldsIsStatusFive) {
   make_letters();
-  int gate[2] = {};
-  int ready[2] = {};
-  ASSERT_EQ(pipe(gate), 0);
-  ASSERT_EQ(pipe(ready), 0);
-  const pid_t child = fork();
-  ASSERT_GE(child, 0);
-  if (child == 0) {
-    close(gate[1]);
-    const auto taken = jobs::StateFolder::take("orders.jsonl.keyway");
-    char byte = 'y';
-    (void)!write(ready[1], &byte, 1);
-    (void)!read(gate[0], &byte, 1);
-    _exit(0);
-  }
-  char byte = 0;
-  ASSERT_EQ(read(ready[0], &byte, 1), 1);
+  jobs::HeldFolder run_of_another("orders.jsonl.keyway");
+  ASSERT_TRUE(run_of_another.is_held());
   EXPECT_EQ(run({"dead", "discard", "orders.jsonl.keyway", "--all"}), 5);
   EXPECT_EQ(run({"dead", "replay", "orders.jsonl.keyway"}), 5);
   EXPECT_EQ(run({"dead", "list", "orders.jsonl.keyway"}), 0);
-  close(gate[1]);
-  waitpid(child, nullptr, 0);
+  run_of_another.release();
   EXPECT_EQ(ids(), "f:1 f:3 ");
 }
 

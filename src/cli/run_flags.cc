@@ -148,15 +148,7 @@ Result<RunFlags> run_flags(const Invocation& call) {
 
   const bool by_default = settings.source("jobs") == Source::kBuiltIn;
   if (by_default && options.handler != HandlerKind::kSpawn) given.jobs = kLongLivedJobs;
-  options.jobs = given.jobs;
-  options.limits = given.limits;
-  options.retries = given.retries;
-  options.backoff = given.backoff;
-  options.timeout = given.timeout;
-  options.grace = given.grace;
-  options.halt = given.halt;
-  options.state_dir = given.state_dir;
-  options.fresh = given.fresh;
+  take_common(given, options);
   options.prints_output = !given.json;
   return flags;
 }

@@ -1,10 +1,7 @@
 #include "dead/discard.h"
 
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include "dead/letter_fixture.h"
-#include "jobs/state_folder.h"
+#include "jobs/held_folder.h"
 
 namespace keyway::dead {
 namespace {
@@ -47,28 +44,12 @@ TEST_F(Discard, SaysHowManyWentAndHowManyAreLeft) {
 
 TEST_F(Discard, AFolderThatARunHoldsIsLeftAlone) {
   write({{"f:1"}});
-  int gate[2] = {};
-  int ready[2] = {};
-  ASSERT_EQ(pipe(gate), 0);
-  ASSERT_EQ(pipe(ready), 0);
-  const pid_t child = fork();
-  ASSERT_GE(child, 0);
-  if (child == 0) {
-    close(gate[1]);
-    const auto taken = jobs::StateFolder::take(folder.path());
-    char byte = taken ? 'y' : 'n';
-    (void)!::write(ready[1], &byte, 1);
-    (void)!read(gate[0], &byte, 1);
-    _exit(0);
-  }
-  char byte = 0;
-  ASSERT_EQ(read(ready[0], &byte, 1), 1);
-  EXPECT_EQ(byte, 'y');
+  jobs::HeldFolder run_of_another(folder.path());
+  ASSERT_TRUE(run_of_another.is_held());
   const Result<Discarded> refused = discard(folder.path(), file, {});
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, ErrorCode::kConflict);
-  close(gate[1]);
-  waitpid(child, nullptr, 0);
+  run_of_another.release();
   EXPECT_EQ(listed(), (Listed{"f:1/1"}));
   EXPECT_TRUE(discard(folder.path(), file, {}));
 }
