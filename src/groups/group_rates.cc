@@ -1,6 +1,7 @@
 // Groups with a rate, and groups whose limit is found by measuring.
 #include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "groups/group_engine.h"
 
@@ -49,12 +50,14 @@ void GroupEngine::stop_waiting_for_tokens(Lane& lane) {
 }
 
 void GroupEngine::stop_waiting_for_tokens() {
-  std::set<Lane*> lanes;
+  std::vector<Lane*> lanes;
   {
     MutexLock lock(parked_mutex_);
     no_more_rates_.store(true, std::memory_order_relaxed);
-    lanes.swap(parked_);
+    lanes.assign(parked_.begin(), parked_.end());
+    parked_.clear();
   }
+  std::ranges::sort(lanes, LaneByKey());
   for (Lane* lane : lanes) {
     scheduler_.cancel_timer(GroupState::of(*lane).token_timer);
     scheduler_.post(*lane);

@@ -4,6 +4,7 @@
 // Thread safety: every method from any thread, under `mutex` where it says so.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <deque>
 #include <map>
@@ -68,12 +69,14 @@ class RoomLine {
     std::vector<Lane*> found;
     found.reserve(lines_.size());
     for (const auto& [lane, line] : lines_) found.push_back(lane);
+    std::ranges::sort(found, LaneByKey());
     return found;
   }
   std::vector<Entry> remove_all() KEYWAY_EXCLUDES(mutex) {
     MutexLock lock(mutex);
     std::vector<Entry> all;
     for (const auto& [lane, line] : lines_) all.insert(all.end(), line.begin(), line.end());
+    std::ranges::stable_sort(all, LaneByKey(), &Entry::lane);
     lines_.clear();
     count_.store(0, std::memory_order_relaxed);
     return all;

@@ -4,10 +4,12 @@
 // Thread safety: every method from any thread.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <functional>
 #include <optional>
+#include <tuple>
 #include <unordered_set>
 #include <vector>
 
@@ -30,7 +32,8 @@ class RunningTasks {
     shard.tasks.erase(&task);
   }
 
-  // Requests stop of the tasks for which `wanted` holds. Stop callbacks run without a lock.
+  // Requests stop of the tasks for which `wanted` holds, the longest running first: in an order that does not depend on
+  // where they lie in memory, so that a simulation can be replayed. Stop callbacks run without a lock.
   template <class Wanted>
   void request_stop(Wanted wanted) {
     std::vector<detail::TaskCore*> found;
@@ -42,6 +45,10 @@ class RunningTasks {
         found.push_back(task);
       }
     }
+    const auto place = [](const detail::TaskCore* task) {
+      return std::tuple(task->started(), task->group_key(), task->task_id());
+    };
+    std::ranges::sort(found, {}, place);
     for (detail::TaskCore* task : found) {
       task->operations().request_stop(*task);
       task->release();

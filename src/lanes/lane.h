@@ -380,6 +380,11 @@ class alignas(64) Lane final : public Runnable {
 };
 static_assert(sizeof(Lane) == 192);
 
+// An order of a table's lanes that does not depend on where they lie in memory: a simulation can be replayed.
+struct LaneByKey {
+  bool operator()(const Lane* a, const Lane* b) const { return a->key() < b->key(); }
+};
+
 template <class Visit>
 void Lane::each_in_order(Visit visit) const {
   const auto each = [&](WaiterList::Iterator from, WaiterList::Iterator to)
