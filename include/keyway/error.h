@@ -25,6 +25,7 @@ enum class ErrorCode {
   kTimeout,          // the wait ended before the task did
   kExpired,          // the task's time to begin was over
   kWaitCycle,        // the wait could never end: the tasks wait for each other
+  kNoThread,         // the wait would leave no thread for what it waits for
   kResultTaken,      // a handle gives its result out once
   kIo,               // a file, a pipe or a process failed; later it may succeed
   kConflict,         // what is stored does not match, or is held by somebody else

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 
 namespace keyway {
 
@@ -73,6 +74,13 @@ class IdleListener {
   ~IdleListener() = default;
 };
 
+// How Scheduler::sleep() ended.
+enum class Slept {
+  kLookAgain,  // the word has changed, or may have
+  kTimedOut,
+  kStuck,  // a driven scheduler has nothing left to run, so the word will never change
+};
+
 // Thread safety: every method from any thread, unless the implementation says otherwise.
 // Lifetime: outlives everything that was posted to it.
 class Scheduler {
@@ -91,26 +99,40 @@ class Scheduler {
   // running any more when this returns, unless this is called from within it.
   virtual bool cancel_timer(Timer& timer) = 0;
 
-  // Returns when every run() that was in progress at the call has returned, but for one on the
-  // calling thread.
+  // Returns when every run() that was in progress at the call has returned, except one on the
+  // calling thread and those that are inside a blocking region.
   virtual void wait_for_turns_in_progress() = 0;
 
-  // A thread of this scheduler is about to wait for another task, or has done so: the scheduler
-  // makes up for it. Calls pair up, on one thread.
+  // A blocking region: the calling thread, one of this scheduler's, is about to wait for other
+  // work. The scheduler may start another thread meanwhile. Calls pair up, on one thread.
   virtual void begin_blocking() {}
   virtual void end_blocking() {}
+  // Sleeps while `word` holds `expected`. REQUIRES: current() is this scheduler; or that is null, and
+  // the scheduler is driven.
+  virtual Slept sleep(const std::atomic<std::uint32_t>& word, std::uint32_t expected,
+                      const TimePoint* deadline);
+  // The number of threads it can have at most. A wait that would leave no thread for the work it waits
+  // for is refused.
+  static constexpr std::size_t kUnlimitedThreads = static_cast<std::size_t>(-1);
+  virtual std::size_t max_threads() const { return kUnlimitedThreads; }
+  // A driven scheduler has no threads of its own: it works while its caller sleeps in it.
+  virtual bool is_driven() const { return false; }
 
   // A scheduler that does not know when it is idle tells nobody. After remove_idle_listener() has
   // returned, the listener is not called any more.
   virtual void add_idle_listener(IdleListener&) {}
   virtual void remove_idle_listener(IdleListener&) {}
 
-  // Without threads of its own, whoever waits makes things happen: each run_one() is one step, on
-  // the calling thread; false if there is nothing to do.
-  virtual bool has_no_threads() const { return false; }
-  virtual bool run_one() { return false; }
-  // With threads, but none left for what the calling one waits for: it must run_one() meanwhile.
-  virtual bool has_no_other_thread() const { return false; }
+  // The scheduler whose run() the calling thread is in; null if it is in none.
+  static Scheduler* current();
+};
+
+// A scheduler that does one step for each call.
+class DrivenScheduler : public Scheduler {
+ public:
+  // Does one step on the calling thread. False if there is nothing to do.
+  virtual bool run_one() = 0;
+  bool is_driven() const final { return true; }
 };
 
 }  // namespace keyway

@@ -16,8 +16,11 @@ namespace detail {
 
 bool submit_if_room(GroupEngine& engine, TaskCore& task, std::size_t hash);
 void wait_for_room(GroupEngine& engine, TaskCore& task, RoomWaiter& waiter);
+bool stop_waiting_for_room(GroupEngine& engine, TaskCore& task);
 void give_up_submit(GroupEngine& engine, TaskCore& task);
 Error shutdown_error(const TaskCore& task);
+// REQUIRES: no executor has seen the task.
+void drop_unsubmitted(TaskCore& task) noexcept;
 
 }  // namespace detail
 
@@ -30,7 +33,15 @@ class [[nodiscard]] SubmitAwaiter final : private detail::RoomWaiter,
   SubmitAwaiter(const SubmitAwaiter&) = delete;
   SubmitAwaiter& operator=(const SubmitAwaiter&) = delete;
 
-  bool await_ready() { return detail::submit_if_room(engine_, handle_.core(), hash_); }
+  // One that was never awaited has not submitted its task: it is dropped unseen.
+  ~SubmitAwaiter() {
+    if (!submitted_ && handle_.core_ != nullptr) detail::drop_unsubmitted(handle_.core());
+  }
+
+  bool await_ready() {
+    submitted_ = true;
+    return detail::submit_if_room(engine_, handle_.core(), hash_);
+  }
 
   template <class Promise>
   bool await_suspend(std::coroutine_handle<Promise> coroutine) {
@@ -41,11 +52,16 @@ class [[nodiscard]] SubmitAwaiter final : private detail::RoomWaiter,
       detail::give_up_submit(engine_, task);
       return false;
     }
-    detail::wait_for_room(engine_, task, *this);  // may resume, and end, this awaiter
-    return true;
+    detail::wait_for_room(engine_, task, *this);
+    return arm();  // others may resume, and end, this awaiter meanwhile
   }
 
+  // An error (kCancelled) if the awaiting task was asked to stop.
   Result<TaskHandle<T>> await_resume() {
+    if (was_stopped()) {
+      error_ = Error{ErrorCode::kCancelled, "the task was cancelled while it waited for room"};
+      detail::give_up_submit(engine_, handle_.core());
+    }
     if (error_) return *std::move(error_);
     return std::move(handle_);
   }
@@ -55,10 +71,14 @@ class [[nodiscard]] SubmitAwaiter final : private detail::RoomWaiter,
     if (!came) error_ = detail::shutdown_error(handle_.core());
     end_wait();
   }
+  bool give_up() noexcept override {
+    return detail::stop_waiting_for_room(engine_, handle_.core());
+  }
 
   GroupEngine& engine_;
   const std::size_t hash_;
   TaskHandle<T> handle_;
+  bool submitted_ = false;
   std::optional<Error> error_;
 };
 

@@ -25,6 +25,7 @@
 #include <atomic>
 #include <coroutine>
 #include <exception>
+#include <memory>
 #include <optional>
 #include <stop_token>
 #include <tuple>
@@ -82,6 +83,11 @@ class Resumption final : public Runnable {
     coroutine_ = coroutine;
     context_ = &context;
     context.scheduler->post(*this);
+  }
+  // For a coroutine that is not a keyway::Task.
+  void post(std::coroutine_handle<> coroutine, Scheduler& scheduler) {
+    coroutine_ = coroutine;
+    scheduler.post(*this);
   }
   void run(Turn& turn) override;
 
@@ -402,13 +408,18 @@ Task<T> with_stop(std::stop_token stop, Task<T> task) {
   co_return TaskAccess::take(task);
 }
 
-class BlockingCompletion final : public Completion {
+// Starts `task` by `start`, with a completion, and blocks the calling thread until that is done.
+// Throws Exception (kWaitCycle, kNoThread) if it could never end.
+class SyncWait final : public Completion {
  public:
+  SyncWait(Scheduler& scheduler, const Operation& operation);
+  ~SyncWait();
   std::coroutine_handle<> done() noexcept override;
-  void wait(Scheduler& scheduler);
+  void wait();
 
  private:
-  std::atomic<std::uint32_t> done_{0};
+  struct State;
+  const std::unique_ptr<State> state_;
 };
 
 }  // namespace detail
@@ -419,9 +430,9 @@ T sync_wait(Scheduler& scheduler, Task<T> task, std::stop_token stop = {}) {
   const detail::TaskContext context{
       &scheduler, std::move(stop),
       detail::TaskOperation(&detail::Operation::current(), nullptr, &scheduler)};
-  detail::BlockingCompletion completion;
+  detail::SyncWait completion(scheduler, context.operation);
   detail::TaskAccess::start(task, context, completion);
-  completion.wait(scheduler);
+  completion.wait();
   return detail::TaskAccess::take(task);
 }
 

@@ -18,6 +18,7 @@
 // destroyed, no thread may be about to call cancel() or to begin a wait.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <coroutine>
 #include <exception>
@@ -49,43 +50,70 @@ struct CoreRelease {
 using CoreReference = std::unique_ptr<TaskCore, CoreRelease>;
 
 // A coroutine that is suspended until a task is done, or has got into its queue. If it is a task itself, it
-// gives back meanwhile what is in the way.
+// gives back meanwhile what is in the way. A stop request to the coroutine ends the wait.
+//
+// The end of the wait, a stop request and await_suspend() itself may meet on three threads:
+//
+//   kStarting -> kArmed     arm(): from now on others may resume the coroutine
+//   kStarting -> kOver      the wait ends meanwhile: arm() goes on in its place
+//   kStarting -> kStopped   a stop request comes meanwhile: arm() tries to give up
+//   kArmed    -> kOver      the wait ends, or a stop request has given up: the coroutine goes on
 class WaitingCoroutine : private Wakeup {
  protected:
   ~WaitingCoroutine() = default;
+
+  // Gives up what is waited for. False: the wait has ended, or is about to.
+  virtual bool give_up() noexcept = 0;
 
   // An error (kWaitCycle) if the wait could never end.
   template <class Promise>
   Result<void> begin_wait(std::coroutine_handle<Promise> coroutine, TaskCore& target) {
     coroutine_ = coroutine;
+    scheduler_ = &target.owner().scheduler();
     if constexpr (std::is_base_of_v<TaskPromiseBase, Promise>) {
       context_ = &coroutine.promise().context();
       TaskCore* waiter = context_->operation.task();
       if (waiter != nullptr && waiter->holds_permits()) {
-        auto begun = waiter->owner().begin_wait(*waiter, target, /*bounded=*/false);
+        auto begun = waiter->owner().begin_wait(*waiter, target, /*bounded=*/false,
+                                                /*blocks=*/false);
         if (!begun) return begun.error();
         wait_ = std::move(begun).value();
       }
+      if (context_->stop.stop_possible()) on_stop_.emplace(context_->stop, OnStop{this});
     }
     return {};
   }
-  bool gave_permits_back() const { return wait_ != nullptr; }
-  // Within a keyway::Task the coroutine goes on on its scheduler; within any other coroutine, here and
-  // now. Either way this object may be gone afterwards.
-  void end_wait() noexcept { wait_ != nullptr ? wait_->end(*this) : wake(); }
+  // The coroutine is about to be suspended. False: it goes on at once; nothing of this object may be touched
+  // otherwise.
+  bool arm() noexcept;
+  // The wait is over. The coroutine goes on on a thread of its scheduler; if it is not a keyway::Task, of the scheduler
+  // of what it waited for. This object may be gone afterwards.
+  void end_wait() noexcept;
+  // REQUIRES: the coroutine goes on.
+  bool was_stopped() {
+    on_stop_.reset();  // waits for a callback that runs elsewhere just now
+    return stopped_;
+  }
 
  private:
-  void wake() noexcept override {
-    if (context_ != nullptr) {
-      resumption_.post(coroutine_, *context_);
-    } else {
-      coroutine_.resume();
-    }
-  }
+  enum Phase : int { kStarting, kArmed, kStopped, kOver };
+  struct OnStop {
+    WaitingCoroutine* waiting;
+    void operator()() const { waiting->stop(); }
+  };
+
+  void stop() noexcept;
+  // Takes the permits back, then resumes. False: there is nothing to take back, and `inline_too`.
+  bool go_on(bool inline_too) noexcept;
+  void wake() noexcept override;
 
   std::coroutine_handle<> coroutine_;
   const TaskContext* context_ = nullptr;
+  Scheduler* scheduler_ = nullptr;
   std::unique_ptr<TaskWait> wait_;
+  std::atomic<Phase> phase_{kStarting};
+  bool stopped_ = false;
+  std::optional<std::stop_callback<OnStop>> on_stop_;
   Resumption resumption_;
 };
 
@@ -223,19 +251,23 @@ class TaskHandle<T>::Awaiter final : private detail::Continuation,
       never_ends_ = begun.error();
       return false;
     }
-    if (handle_.core().set_continuation(*this)) return true;
-    if (!gave_permits_back()) return false;
-    end_wait();  // may resume, and end, this awaiter
-    return true;
+    if (!handle_.core().set_continuation(*this)) end_wait();
+    return arm();  // others may resume, and end, this awaiter meanwhile
   }
 
+  // Throws CancelledError if the awaiting task was asked to stop.
   GroupResult<T> await_resume() {
     if (never_ends_) throw Exception(*never_ends_);
+    if (was_stopped()) {
+      std::rethrow_exception(
+          detail::wait_error(handle_.core(), detail::TaskOwner::Waited::kStopped));
+    }
     return handle_.take();
   }
 
  private:
   void task_done() noexcept override { end_wait(); }
+  bool give_up() noexcept override { return handle_.core().remove_continuation(); }
 
   TaskHandle& handle_;
   std::optional<Error> never_ends_;

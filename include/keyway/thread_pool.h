@@ -24,7 +24,8 @@ namespace keyway {
 
 struct ThreadPoolOptions {
   unsigned threads = 0;  // how many run at least; 0: one per core this process may use
-  // A bound, however many are blocked. A task that waits for another then runs others meanwhile.
+  // A bound, however many are blocked. A wait in a task that would leave no thread for what it waits for is
+  // refused (ErrorCode::kNoThread).
   unsigned max_threads = 4096;
   Duration idle_timeout = std::chrono::seconds(5);
 };
@@ -57,8 +58,7 @@ class ThreadPool final : public Scheduler {
   void end_blocking() override;
   void add_idle_listener(IdleListener& listener) override;
   void remove_idle_listener(IdleListener& listener) override;
-  bool has_no_other_thread() const override;
-  bool run_one() override;
+  std::size_t max_threads() const override;
 
  private:
   class Impl;

@@ -21,6 +21,8 @@ const char* to_string(ErrorCode code) {
       return "expired";
     case ErrorCode::kWaitCycle:
       return "wait_cycle";
+    case ErrorCode::kNoThread:
+      return "no_thread";
     case ErrorCode::kResultTaken:
       return "result_taken";
     case ErrorCode::kIo:

@@ -54,6 +54,9 @@ class TokenBucket {
     return true;
   }
 
+  // Gives back tokens that were taken and not used.
+  void give_back(double n = 1) { level_ = std::min(burst_, level_ + needed(n)); }
+
   // When n will be there, if nobody takes any; a time that has passed if they are there already.
   TimePoint next_at(double n = 1) const {
     const Units wanted = needed(n);

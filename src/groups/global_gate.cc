@@ -64,40 +64,32 @@ Lane& GlobalGate::serve_first() {
   return lane;
 }
 
-Lane* GlobalGate::leave(Lane& lane) {
-  Returner* returner = nullptr;
-  {
-    SpinGuard guard(lock_);
-    take_back(lane);
-    over_.store(in_flight_ > limit_, std::memory_order_relaxed);
-    if (in_flight_ >= limit_) return nullptr;
-    if (returners_.empty()) return line_.empty() ? nullptr : &serve_first();
-    in_line_.fetch_sub(1, std::memory_order_relaxed);
-    returner = returners_.front();
-    returners_.pop_front();
-    give(returner->gate_lane());
-  }
-  returner->go_on();
-  return nullptr;
+GlobalGate::Next GlobalGate::leave(Lane& lane) {
+  SpinGuard guard(lock_);
+  take_back(lane);
+  over_.store(in_flight_ > limit_, std::memory_order_relaxed);
+  if (in_flight_ >= limit_) return {};
+  if (!returners_.empty()) return {.returner = &serve_returner()};
+  if (!line_.empty()) return {.lane = &serve_first()};
+  return {};
 }
 
-std::vector<Lane*> GlobalGate::set_limit(std::uint32_t limit) {
-  std::vector<Lane*> lanes;
-  std::vector<Returner*> returners;
-  {
-    SpinGuard guard(lock_);
-    limit_ = limit;
-    over_.store(in_flight_ > limit_, std::memory_order_relaxed);
-    while (in_flight_ < limit_ && !returners_.empty()) {
-      in_line_.fetch_sub(1, std::memory_order_relaxed);
-      returners.push_back(returners_.front());
-      returners_.pop_front();
-      give(returners.back()->gate_lane());
-    }
-    while (in_flight_ < limit_ && !line_.empty()) lanes.push_back(&serve_first());
-  }
-  for (Returner* returner : returners) returner->go_on();
-  return lanes;
+GlobalGate::Returner& GlobalGate::serve_returner() {
+  Returner& returner = *returners_.front();
+  returners_.pop_front();
+  in_line_.fetch_sub(1, std::memory_order_relaxed);
+  give(returner.gate_lane());
+  return returner;
+}
+
+GlobalGate::Served GlobalGate::set_limit(std::uint32_t limit) {
+  Served served;
+  SpinGuard guard(lock_);
+  limit_ = limit;
+  over_.store(in_flight_ > limit_, std::memory_order_relaxed);
+  while (in_flight_ < limit_ && !returners_.empty()) served.returners.push_back(&serve_returner());
+  while (in_flight_ < limit_ && !line_.empty()) served.lanes.push_back(&serve_first());
+  return served;
 }
 
 bool GlobalGate::enter_again(Returner& returner) {

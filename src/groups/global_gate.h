@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/spin_lock.h"
+#include "groups/aftermath.h"
 #include "groups/gate_line.h"
 #include "lanes/lane.h"
 
@@ -20,10 +21,11 @@ namespace keyway {
 
 class GlobalGate {
  public:
-  // One who gave its permit back while it waited for another task, and wants to go on.
+  // A task that gave its permit back while it waited for another one, and wants to go on.
   class Returner {
    public:
-    virtual void go_on() = 0;
+    // It has a permit, under no lock. If it cannot use it, returns the lane to leave() with.
+    virtual Lane* go_on(Aftermath& aftermath) = 0;
     virtual Lane& gate_lane() = 0;
 
    protected:
@@ -38,14 +40,23 @@ class GlobalGate {
   // REQUIRES: the caller has the lane's turn.
   bool enter(Lane& lane) KEYWAY_EXCLUDES(lock_);
 
-  // Gives a permit of `lane` back. The lane to post, which has it now, or null.
-  [[nodiscard]] Lane* leave(Lane& lane) KEYWAY_EXCLUDES(lock_);
+  // Gives a permit of `lane` back. It goes to a lane, which is to be posted, to a returner, which is to go on, or to
+  // neither.
+  struct Next {
+    Lane* lane = nullptr;
+    Returner* returner = nullptr;
+  };
+  [[nodiscard]] Next leave(Lane& lane) KEYWAY_EXCLUDES(lock_);
 
-  // Asks for a permit in front of all lanes. True: it is there. False: go_on() will be called.
+  // Asks for a permit in front of all lanes. True: it is there. False: it will come out of leave() or set_limit().
   bool enter_again(Returner& returner) KEYWAY_EXCLUDES(lock_);
 
-  // Up at once, down as tasks end. Gives the lanes to post, which have a permit now.
-  [[nodiscard]] std::vector<Lane*> set_limit(std::uint32_t limit) KEYWAY_EXCLUDES(lock_);
+  // Up at once, down as tasks end. Gives the lanes and returners that have a permit now.
+  struct Served {
+    std::vector<Lane*> lanes;
+    std::vector<Returner*> returners;
+  };
+  [[nodiscard]] Served set_limit(std::uint32_t limit) KEYWAY_EXCLUDES(lock_);
 
   // Whether whoever has a permit should give it back after its task: others stand in line, or more
   // are out than the limit allows by now. relaxed: a hint.
@@ -78,6 +89,7 @@ class GlobalGate {
   }
   bool enter_or_stand_in_line(Lane& lane, std::int64_t age) KEYWAY_REQUIRES(lock_);
   Lane& serve_first() KEYWAY_REQUIRES(lock_);
+  Returner& serve_returner() KEYWAY_REQUIRES(lock_);
 
   const GateOrder order_;
   const bool shares_;

@@ -1,19 +1,18 @@
-// Calls: tasks whose submitter waits for them, and may run them itself.
+// Submits that block: for room in the queue, or for the end of the task, which the submitter may run itself.
 //
 // A call's wait is known to the WaitGraph before its task can begin. So of the calls that would wait for each other
-// it is the last one that is refused, and its task has not begun: a task that has begun is always waited for.
-#include <memory>
+// the last one is refused, and its task has not begun: a task that has begun is always waited for.
 #include <optional>
 #include <utility>
 
-#include "base/spin_lock.h"
+#include "groups/blocked_wait.h"
 #include "groups/group_engine.h"
 #include "keyway/submit_awaiter.h"
 #include "runtime/thread_wakeup.h"
-#include "runtime/wait_graph.h"
 
 namespace keyway {
 
+using detail::name_of;
 using detail::TaskCore;
 
 namespace {
@@ -21,50 +20,33 @@ namespace {
 // About 10 us: a short task is over before a sleeper could be woken.
 constexpr int kSpinsBeforeSleep = 400;
 
-// Whoever waits for a task that it submits: within a task, a wait of that one.
+Error no_room_error(const TaskCore& task) {
+  return {ErrorCode::kTimeout,
+          name_of(task) +
+              " was not taken: its queue was full all the time; wait longer, submit it "
+              "again later, or raise the queue threshold",
+          /*retryable=*/true};
+}
+
+// A caller that waits for a task which it submits.
 class Caller final : public detail::Continuation, public detail::RoomWaiter {
  public:
-  Caller(TaskCore& task, Scheduler& scheduler)
-      : task_(task), waiter_(detail::task_on_this_thread()), scheduler_(scheduler) {}
-
-  Scheduler& scheduler() const {
-    return waiter_ != nullptr ? waiter_->owner().scheduler() : scheduler_;
-  }
-
-  // An error (kWaitCycle) if the wait would never end.
-  Result<void> begin() {
-    const detail::Operation& operation = detail::Operation::current();
-    if (waiter_ == nullptr && operation.locks_held == 0) return {};
-    task_.set_awaits_room(true);  // until it is in its queue
-    if (waiter_ != nullptr) {
-      auto begun = waiter_->owner().begin_wait(*waiter_, task_, /*bounded=*/false);
-      if (!begun) return begun.error();
-      wait_ = std::move(begun).value();
-      return {};
-    }
-    auto begun = WaitGraph::instance().begin({.operation = &operation, .task = &task_});
-    if (!begun) return begun.error();
-    ticket_ = *begun;
-    return {};
-  }
-  ~Caller() {
-    if (ticket_) WaitGraph::instance().end(*ticket_);
-    if (wait_ == nullptr) return;
-    ThreadWakeup back;
-    wait_->end(back);
-    block(back);
-  }
+  Caller(TaskCore& task, Scheduler& scheduler) : task_(task), scheduler_(scheduler) {}
+  ~Caller() { wait_.end(scheduler_); }
   Caller(const Caller&) = delete;
   Caller& operator=(const Caller&) = delete;
 
+  // An error (kWaitCycle, kNoThread) if the wait would never end.
+  Result<void> begin() {
+    task_.set_awaits_room(true);  // until it is in its queue
+    return wait_.begin(task_, /*bounded=*/false);
+  }
+
   // REQUIRES: it has entered its queue.
   void wait_for_end() {
-    if (task_.awaits_room()) task_.set_awaits_room(false);
-    for (int i = scheduler().has_no_threads() ? kSpinsBeforeSleep : 0; i < kSpinsBeforeSleep; ++i) {
-      if (task_.done()) return;
-      cpu_relax();
-    }
-    if (task_.set_continuation(*this)) block(end_);
+    task_.set_awaits_room(false);
+    if (task_.done()) return;
+    if (task_.set_continuation(*this)) sleep(end_);
   }
 
   // The task will enter its queue, and hand over.
@@ -75,12 +57,12 @@ class Caller final : public detail::Continuation, public detail::RoomWaiter {
   }
   // The number of its turn; nullopt: the task has ended, and never began.
   std::optional<std::uint64_t> wait_for_turn() {
-    block(room_);  // whoever makes room tells it last of all
-    block(turn_);
+    sleep(room_);  // whoever makes room tells it last of all
+    sleep(turn_);
     return number_;
   }
   // REQUIRES: it had its turn.
-  void wait_for_end_after_turn() { block(end_); }
+  void wait_for_end_after_turn() { sleep(end_); }
 
  private:
   void room_came(bool) noexcept override { room_.wake(); }
@@ -93,18 +75,15 @@ class Caller final : public detail::Continuation, public detail::RoomWaiter {
     (never_began ? turn_ : end_).wake();
   }
 
-  void block(ThreadWakeup& wakeup) {
-    scheduler().begin_blocking();
-    KEYWAY_CHECK(wakeup.wait(scheduler()),
+  void sleep(ThreadWakeup& wakeup) {
+    const WaitEnd end = block(wakeup, {.spins = kSpinsBeforeSleep, .scheduler = &scheduler_});
+    KEYWAY_CHECK(end == WaitEnd::kDone,
                  "a call waits for a task, but the simulation has nothing more to run");
-    scheduler().end_blocking();
   }
 
   TaskCore& task_;
-  TaskCore* const waiter_;
   Scheduler& scheduler_;
-  std::unique_ptr<detail::TaskWait> wait_;
-  std::optional<WaitGraph::Ticket> ticket_;  // of a thread outside of tasks that holds locks
+  BlockedWait wait_;
   bool expects_turn_ = false;
   std::optional<std::uint64_t> number_;
   ThreadWakeup room_;
@@ -113,6 +92,74 @@ class Caller final : public detail::Continuation, public detail::RoomWaiter {
 };
 
 }  // namespace
+
+namespace detail {
+
+bool submit_if_room(GroupEngine& engine, TaskCore& task, std::size_t hash) {
+  return engine.enqueue_if_room(task, hash);
+}
+void wait_for_room(GroupEngine& engine, TaskCore& task, RoomWaiter& waiter) {
+  engine.wait_for_room(task, waiter);
+}
+bool stop_waiting_for_room(GroupEngine& engine, TaskCore& task) {
+  return engine.stop_waiting_for_room(task);
+}
+void give_up_submit(GroupEngine& engine, TaskCore& task) { engine.turn_away(task); }
+
+}  // namespace detail
+
+// ---- waiting for room
+
+Result<void> GroupEngine::enqueue_before(TaskCore& task, std::size_t hash,
+                                         const TimePoint* deadline) {
+  struct Blocked final : detail::RoomWaiter {
+    void room_came(bool came) noexcept override {
+      let_in = came;
+      wakeup.wake();
+    }
+    bool let_in = false;
+    ThreadWakeup wakeup;
+  } blocked;
+  const QuietWatch::Use use(quiet_);
+  if (enqueue_if_room(task, hash)) return {};
+  task.set_awaits_room(true);
+  BlockedWait wait;
+  if (Result<void> begun = wait.begin(task, /*bounded=*/deadline != nullptr); !begun) {
+    turn_away(task);
+    return begun.error();
+  }
+  wait_for_room(task, blocked);
+  bool gave_up = false;
+  if (block(blocked.wakeup, {.deadline = deadline, .scheduler = &scheduler_}) != WaitEnd::kDone) {
+    gave_up = stop_waiting_for_room(task);
+    // It was let in at this very moment, and is being told.
+    if (!gave_up) block(blocked.wakeup, {.scheduler = &scheduler_});
+  }
+  wait.end(scheduler_);
+  if (blocked.let_in) return {};
+  if (!gave_up) return detail::shutdown_error(task);
+  const Error error = no_room_error(task);
+  turn_away(task);
+  return error;
+}
+
+void GroupEngine::wait_for_room(TaskCore& task, detail::RoomWaiter& waiter) {
+  task.retain();
+  const detail::CoreReference hold(&task);  // a waiter that is told may let go of it
+  {
+    Aftermath aftermath(scheduler_);
+    intake_.wait_for_room(task, waiter, aftermath);
+  }
+  expire_if_late(task);
+  if (table_.closed()) stop_taking();
+}
+
+bool GroupEngine::stop_waiting_for_room(TaskCore& task) {
+  Aftermath aftermath(scheduler_);
+  return intake_.stop_waiting(task, aftermath).task != nullptr;
+}
+
+// ---- calls
 
 bool GroupEngine::is_inside(std::string_view key) const {
   const TaskCore* task = detail::task_on_this_thread();
@@ -139,7 +186,7 @@ Result<void> GroupEngine::call(TaskCore& task, std::size_t hash, CallerRuns call
   } else if (!waits && enqueue_if_room(task, hash)) {
     return {};
   }
-  const Use use(*this);
+  const QuietWatch::Use use(quiet_);
   if (!waits && is_inside(task.group_key())) {  // it would wait for itself
     turn_away(task);
     return detail::turned_away(task.group_key());

@@ -45,7 +45,7 @@ GroupEngine::Conflated GroupEngine::conflate(TaskCore& task) {
 
 // True if `other` waited, and `task` stands there now.
 bool GroupEngine::take_place_of(TaskCore& other, TaskCore& task) {
-  const Use use(*this);
+  const QuietWatch::Use use(quiet_);
   Lane* lane = table_.pin_existing(task.group_key(), LaneTable::hash(task.group_key()));
   if (lane == nullptr) return false;
   // A place in the global queue is the queue's, not the task's. Written before anybody can take it.
@@ -63,9 +63,13 @@ bool GroupEngine::take_place_of(TaskCore& other, TaskCore& task) {
 
 // For one that may wait, may not have entered yet, may run, or have ended.
 void GroupEngine::withdraw_superseded(TaskCore& task) {
-  const Use use(*this);
-  const std::string_view key = task.group_key();
-  if (withdraw(task, key, LaneTable::hash(key), /*expired=*/false)) end_superseded(task);
+  const QuietWatch::Use use(quiet_);
+  bool withdrawn = false;
+  {
+    Aftermath aftermath(scheduler_);
+    withdrawn = withdraw(task, /*expired=*/false, aftermath);
+  }
+  if (withdrawn) end_superseded(task);
 }
 
 void GroupEngine::end_superseded(TaskCore& task) {
@@ -74,10 +78,11 @@ void GroupEngine::end_superseded(TaskCore& task) {
                 CancelledError("the task was superseded by a newer one with the same id")));
 }
 
-// REQUIRES: what the task gives is there, and nobody has been told yet.
-void GroupEngine::end_followers(TaskCore& task, TaskStatus status, TimePoint ended) noexcept {
-  const ConflationTable::References followers = conflation_.leave(task);
-  for (const detail::CoreReference& follower : followers) {
+// The tasks that end with this one, each with a copy of its value. REQUIRES: the task's value is there, and its handle
+// cannot take it yet.
+std::vector<Ending> GroupEngine::followers_of(TaskCore& task, TaskStatus status, TimePoint ended) {
+  std::vector<Ending> endings;
+  for (detail::CoreReference& follower : conflation_.leave(task)) {
     const bool copied = follower->operations().copy(*follower, task, status);
     const TaskStatus its_status = copied ? status : TaskStatus::kFailed;
     LaneCounts counts{.entered = 1};
@@ -86,17 +91,18 @@ void GroupEngine::end_followers(TaskCore& task, TaskStatus status, TimePoint end
     if (its_status == TaskStatus::kCancelled) counts.cancelled = 1;
     if (its_status == TaskStatus::kExpired) counts.expired = 1;
     if (its_status == TaskStatus::kRejected) counts.drained = 1;
-    table_.count_outside(task.group_key(), LaneTable::hash(task.group_key()), counts);
+    count_outside(task, counts);
     follower->set_started(task.started());
     follower->extras().conflation = Conflation::kNone;
-    tell_end(*follower, its_status, ended);
+    // The table's reference goes: until it is told, the runner's is there.
+    endings.push_back({.task = follower.get(), .status = its_status, .ended = ended});
   }
+  return endings;
 }
 
 bool GroupEngine::cancel_follower(TaskCore& task) {
   if (!conflation_.remove_follower(task)) return false;
-  table_.count_outside(task.group_key(), LaneTable::hash(task.group_key()),
-                       {.entered = 1, .cancelled = 1});
+  count_outside(task, {.entered = 1, .cancelled = 1});
   task.extras().conflation = Conflation::kNone;
   end_unrun(task, TaskStatus::kCancelled,
             std::make_exception_ptr(CancelledError("the task was cancelled before it ended")));

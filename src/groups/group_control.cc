@@ -1,74 +1,65 @@
-// What can be changed while an executor runs: limits, and who is held back.
+// What can be changed while an executor runs, and its end.
 #include <algorithm>
+#include <utility>
 
+#include "groups/blocked_wait.h"
 #include "groups/group_engine.h"
+#include "runtime/current_task.h"
 
 namespace keyway {
+
+using detail::TaskCore;
+
 namespace {
 
-// What `change` says, and where it says nothing, what was there before.
-void merge(GroupLimits& limits, const GroupLimits& change) {
-  if (change.max_concurrency) limits.max_concurrency = change.max_concurrency;
-  if (change.max_in_flight) limits.max_in_flight = change.max_in_flight;
-  if (change.queue_threshold) limits.queue_threshold = change.queue_threshold;
+// How long a limit that was learnt outlives the last task of its group.
+constexpr auto kLearntIsKept = std::chrono::minutes(1);
+
+// A task that comes back for a permit has begun: it goes on.
+bool stays_when_drained(Waiter& waiter) { return TaskCore::of(waiter).operations().is_return; }
+
+GroupStats stats_of(const LaneCounts& counts) {
+  return {
+      .submitted = counts.entered + counts.refused,
+      .succeeded = counts.succeeded,
+      .failed = counts.failed,
+      .cancelled = counts.cancelled,
+      .expired = counts.expired,
+      .rejected = counts.refused + counts.drained,
+      .running = counts.running,
+      .waiting = counts.waiting,
+  };
 }
 
 }  // namespace
 
-LaneLimits GroupEngine::resolve(std::string_view key) {
-  GroupLimits limits = policy_.resolve(key);
-  // acquire: pairs with set_limits().
-  if (limits_changed_.load(std::memory_order_acquire) > 0) {
-    MutexLock lock(control_mutex_);
-    if (const auto found = overrides_.find(key); found != overrides_.end()) {
-      merge(limits, found->second);
-    }
-  }
-  const int threshold = *limits.queue_threshold;
-  return {
-      .running =
-          static_cast<std::uint32_t>(std::min(*limits.max_concurrency, *limits.max_in_flight)),
-      .waiting = threshold == kUnlimited ? kNoLimit : static_cast<std::uint32_t>(threshold),
-  };
+// ---- limits
+
+Lane& GroupEngine::pin(std::string_view key) {
+  Aftermath aftermath(scheduler_);
+  return intake_.pin(key, aftermath);
 }
 
-// First it is said what holds from now on, then the lane is told. Whoever makes the lane meanwhile
+LaneRank GroupEngine::rank_of(const Waiter& waiter) const {
+  return Intake::rank_of(TaskCore::of(waiter));
+}
+
+std::unique_ptr<LaneExtension> GroupEngine::extend(Lane& lane) {
+  if (!has_states_) return nullptr;
+  return std::make_unique<GroupState>(dispatch_, lane, policy_.resolve_shares(lane.key()),
+                                      scheduler_);
+}
+
+// First it is said what holds from now on, then the lane is told. A thread that makes the lane meanwhile
 // sees that something was changed, and tells it once more.
 Result<void> GroupEngine::set_limits(std::string_view key, const GroupLimits& limits) {
-  const std::string of = " of group \"" + std::string(key) + "\"";
-  if (Result<void> valid = detail::validate_limits(limits, of); !valid) return valid;
-  if (limits.weight || limits.guaranteed || limits.rate || limits.adaptive) {
-    return Error{ErrorCode::kInvalidArgument, "weight, guaranteed, rate and adaptive" + of +
-                                                  " cannot change while the executor runs; give "
-                                                  "them in its policy"};
-  }
-  if ((limits.max_concurrency || limits.max_in_flight) && policy_.resolve_shares(key).adaptive) {
-    return Error{ErrorCode::kInvalidArgument,
-                 "the limit" + of + " is adaptive; give floor and ceiling in the policy"};
-  }
-  {
-    MutexLock lock(control_mutex_);
-    const auto found = overrides_.try_emplace(std::string(key)).first;
-    merge(found->second, limits);
-    limits_changed_.fetch_add(1, std::memory_order_release);
-  }
+  if (Result<void> changed = limits_.change(key, limits); !changed) return changed;
   if (Lane* lane = table_.pin_existing(key, LaneTable::hash(key))) {
-    apply_changed_limits(*lane, key);
+    Aftermath aftermath(scheduler_);
+    intake_.update_limits(*lane, aftermath);
     table_.unpin(*lane);
   }
   return {};
-}
-
-void GroupEngine::apply_changed_limits(Lane& lane, std::string_view key) {
-  // Two changes at once may come here in either order: the last one to come must tell the newest.
-  std::uint64_t told = 0;
-  do {
-    told = limits_changed_.load(std::memory_order_acquire);
-    const LaneLimits limits = resolve(key);
-    if (change(lane, [&] { return lane.set_limits(limits); })) scheduler_.post(lane);
-    less_room();
-    made_room(lane);
-  } while (limits_changed_.load(std::memory_order_acquire) != told);
 }
 
 Result<void> GroupEngine::set_global_limit(int limit) {
@@ -76,26 +67,20 @@ Result<void> GroupEngine::set_global_limit(int limit) {
     return Error{ErrorCode::kInvalidArgument,
                  "global_max_in_flight is " + std::to_string(limit) + "; it must be at least 1"};
   }
-  if (gate_ == nullptr) {
+  if (!dispatch_.has_gate()) {
     return Error{ErrorCode::kInvalidArgument,
                  "the executor was made without a global limit, and does not count what runs; give "
                  "global_max_in_flight in its policy"};
   }
+  Aftermath aftermath(scheduler_);
   const auto permits = static_cast<std::uint32_t>(limit);
-  if (admission_ != nullptr) {
-    MutexLock lock(admission_->mutex);
-    admission_->limit = permits;
-  }
-  for (Lane* lane : gate_->set_limit(permits)) scheduler_.post(*lane);
-  if (!room_line_.empty()) let_all_in();
+  intake_.set_global_limit(permits, aftermath);
+  dispatch_.set_global_limit(permits, aftermath);
   return {};
 }
 
 void GroupEngine::evict_group(std::string_view key) {
-  {
-    MutexLock lock(control_mutex_);
-    if (const auto found = overrides_.find(key); found != overrides_.end()) overrides_.erase(found);
-  }
+  limits_.forget_changes(key);
   const std::size_t hash = LaneTable::hash(key);
   const Lane* lane = table_.with_lane(key, hash, [](Lane* found) {
     if (found != nullptr) found->limits_stale.store(true, std::memory_order_relaxed);
@@ -104,75 +89,257 @@ void GroupEngine::evict_group(std::string_view key) {
   if (lane != nullptr) table_.forget_if_idle(lane, hash);
 }
 
+// REQUIRES: a task of the lane has its permit, still.
+void GroupEngine::adapt(Lane& lane, Duration took, TimePoint now) {
+  GroupState& state = GroupState::of(lane);
+  const auto running = static_cast<int>(lane.counts().running);
+  LaneLimits limits = lane.limits();
+  Aftermath aftermath(scheduler_);
+  MutexLock lock(state.mutex);
+  const auto found = static_cast<std::uint32_t>(state.adaptive->on_completed(took, running, now));
+  const std::uint32_t limit = std::min(found, state.most_in_flight);
+  state.adaptive_until = now + kLearntIsKept;
+  if (limits.running == limit) return;
+  limits.running = limit;
+  intake_.set_limits(lane, limits, aftermath);
+}
+
 // ---- pause
 
 void GroupEngine::pause_group(std::string_view key) {
-  Lane& lane = pin(key);
+  Aftermath aftermath(scheduler_);
+  Lane& lane = intake_.pin(key, aftermath);
   bool is_new = false;
   {
-    MutexLock lock(control_mutex_);
+    MutexLock lock(paused_mutex_);
     is_new = paused_groups_.try_emplace(std::string(key), &lane).second;
-    if (is_new) change(lane, [&] { return lane.set_paused(true); });
+    if (is_new) intake_.change(lane, [&] { return lane.set_paused(true); });
   }
-  made_room(lane);  // for those of other groups that the global limit holds back
-  if (!is_new) unpin(lane);
+  intake_.made_room(lane, aftermath);  // for tasks of other groups that the global limit holds back
+  if (!is_new) table_.unpin(lane);
 }
 
 void GroupEngine::resume_group(std::string_view key) {
+  Aftermath aftermath(scheduler_);
   Lane* lane = nullptr;
   {
-    MutexLock lock(control_mutex_);
+    MutexLock lock(paused_mutex_);
     const auto found = paused_groups_.find(key);
     if (found == paused_groups_.end()) return;
     lane = found->second;
     paused_groups_.erase(found);
-    if (change(*lane, [&] { return lane->set_paused(false); })) scheduler_.post(*lane);
+    if (intake_.change(*lane, [&] { return lane->set_paused(false); })) aftermath.post(*lane);
   }
-  made_room(*lane);
+  intake_.made_room(*lane, aftermath);
   table_.unpin(*lane);
 }
 
-void GroupEngine::pause() {
-  MutexLock lock(control_mutex_);
-  paused_.store(true, std::memory_order_relaxed);
-}
-
 void GroupEngine::resume() {
-  std::vector<Lane*> lanes;
-  {
-    MutexLock lock(control_mutex_);
-    paused_.store(false, std::memory_order_relaxed);
-    lanes.swap(held_turns_);
-  }
-  for (Lane* lane : lanes) scheduler_.post(*lane);
+  Aftermath aftermath(scheduler_);
+  dispatch_.resume(aftermath);
 }
 
-// Keeps the turn of `lane` until resume(). False if it goes on: nothing is paused any more, or somebody
-// in it has begun before and comes back for its permit.
-bool GroupEngine::hold_turn(Lane& lane) {
-  MutexLock lock(control_mutex_);
-  if (!paused_.load(std::memory_order_relaxed) || lane.somebody_returns()) return false;
-  held_turns_.push_back(&lane);
-  return true;
-}
-
-// For one who has come back into `lane`.
-void GroupEngine::give_held_turn(Lane& lane) {
-  {
-    MutexLock lock(control_mutex_);
-    if (std::erase(held_turns_, &lane) == 0) return;
-  }
-  scheduler_.post(lane);
-}
-
-void GroupEngine::resume_everything() {
+void GroupEngine::resume_everything(Aftermath& aftermath) {
   std::vector<std::string> keys;
   {
-    MutexLock lock(control_mutex_);
+    MutexLock lock(paused_mutex_);
     for (const auto& [key, lane] : paused_groups_) keys.push_back(key);
   }
   for (const std::string& key : keys) resume_group(key);
-  resume();
+  dispatch_.resume(aftermath);
+}
+
+// ---- the end
+
+void GroupEngine::reject_chain(Waiter* first, std::vector<Ending>& endings, Aftermath& aftermath) {
+  while (first != nullptr) {
+    TaskCore& task = TaskCore::of(*std::exchange(first, first->next));
+    endings.push_back(unrun(task, TaskStatus::kRejected, nullptr, aftermath));
+  }
+}
+
+void GroupEngine::shutdown_group(std::string_view key) {
+  const QuietWatch::Use use(quiet_);
+  Lane* lane = table_.pin_existing(key, LaneTable::hash(key));
+  if (lane == nullptr) return;
+  std::vector<Ending> endings;
+  {
+    Aftermath aftermath(scheduler_);
+    Waiter* drained =
+        intake_.change(*lane, [&] { return lane->drain(stays_when_drained); });
+    reject_chain(drained, endings, aftermath);
+    intake_.made_room(*lane, aftermath);
+    quiet_.changed();
+  }
+  table_.unpin(*lane);
+  findable_.request_stop([&](const TaskCore& task) { return task.group_key() == key; });
+  endings_.tell(std::move(endings));
+}
+
+void GroupEngine::stop_taking() {
+  const QuietWatch::Use use(quiet_);
+  table_.close();
+  std::vector<Ending> endings;
+  {
+    Aftermath aftermath(scheduler_);
+    for (const RoomLine::Entry& entry : intake_.stop_all()) {
+      table_.unpin(*entry.lane);
+      entry.task->set_awaits_room(false);
+      count_outside(*entry.task, {.refused = 1});
+      endings.push_back(unrun(*entry.task, TaskStatus::kRejected, nullptr, aftermath));
+      aftermath.tell(*entry.waiter, false);
+    }
+  }
+  endings_.tell(std::move(endings));
+}
+
+void GroupEngine::shutdown() {
+  const QuietWatch::Use use(quiet_);
+  stop_taking();
+  std::vector<Ending> endings;
+  {
+    Aftermath aftermath(scheduler_);
+    for (Lane* lane : table_.pin_all()) {
+      reject_chain(intake_.change(*lane, [&] { return lane->drain(stays_when_drained); }), endings,
+                   aftermath);
+      table_.unpin(*lane);
+    }
+    resume_everything(aftermath);  // turns that are held back would never end
+    dispatch_.end_rates(aftermath);
+    quiet_.changed();
+  }
+  findable_.request_stop([](const TaskCore&) { return true; });
+  endings_.tell(std::move(endings));
+}
+
+std::optional<TimePoint> GroupEngine::deadline_after(Duration timeout) const {
+  const TimePoint now = scheduler_.now();
+  if (timeout > TimePoint::max() - now) return std::nullopt;
+  return now + timeout;
+}
+
+bool GroupEngine::shutdown(Duration timeout) {
+  stop_taking();
+  // A task that waited for its own end would wait for ever.
+  if (runs_a_task_here()) {
+    shutdown();
+    return false;
+  }
+  const std::optional<TimePoint> deadline = deadline_after(timeout);
+  if (wait_until_quiet(deadline ? &*deadline : nullptr, /*refusable=*/false)) return true;
+  shutdown();
+  wait_until_quiet(nullptr, /*refusable=*/false);
+  return false;
+}
+
+void GroupEngine::close() {
+  KEYWAY_CHECK(!runs_a_task_here(), "an executor cannot be destroyed by one of its own tasks");
+  shutdown();
+  const WaitEnd end =
+      quiet_.wait([&] { return table_.all_of([](Lane& lane) { return lane.idle(); }); },
+                  /*strict=*/true, nullptr, scheduler_);
+  KEYWAY_CHECK(end == WaitEnd::kDone, "tasks are left, but the simulation has nothing more to run");
+  if (!shared_) scheduler_.wait_for_turns_in_progress();
+  scheduler_.remove_idle_listener(*this);
+}
+
+// ---- waiting until there are no tasks
+
+// All tasks of an engine, for the WaitGraph.
+class GroupEngine::AllTasks final : public WantedWork {
+ public:
+  explicit AllTasks(GroupEngine& engine) : engine_(engine) {}
+  Scheduler& scheduler() const override { return engine_.scheduler_; }
+  bool includes(const detail::Operation&, const TaskCore* task) const override {
+    return task != nullptr && &task->owner() == &engine_ && !task->ending();
+  }
+  std::string name() const override { return "all tasks of an executor"; }
+
+ private:
+  GroupEngine& engine_;
+};
+
+bool GroupEngine::wait_until_quiet(const TimePoint* deadline, bool refusable) {
+  const AllTasks all(*this);
+  BlockedWait wait;
+  if (Result<void> begun = wait.begin(all, /*bounded=*/deadline != nullptr || !refusable); !begun) {
+    throw Exception(begun.error());
+  }
+  const WaitEnd end =
+      quiet_.wait([&] { return table_.all_of([](Lane& lane) { return lane.empty(); }); },
+                  /*strict=*/false, deadline, scheduler_);
+  KEYWAY_CHECK(end != WaitEnd::kStuck,
+               "tasks are left, but the simulation has nothing more to run");
+  if (end != WaitEnd::kDone) return false;
+  // Those who left their lane may still be on their way out.
+  if (!shared_) scheduler_.wait_for_turns_in_progress();
+  return true;
+}
+
+bool GroupEngine::drain(Duration timeout) {
+  if (runs_a_task_here()) {
+    throw Exception({ErrorCode::kWaitCycle,
+                     "a task cannot wait until its executor has no tasks; drain() from outside"});
+  }
+  const std::optional<TimePoint> deadline = deadline_after(timeout);
+  return wait_until_quiet(deadline ? &*deadline : nullptr, /*refusable=*/true);
+}
+
+bool GroupEngine::drain_group(std::string_view key, Duration timeout) {
+  if (runs_a_task_here(key)) {
+    throw Exception({ErrorCode::kWaitCycle, "a task cannot wait until its group \"" +
+                                                std::string(key) +
+                                                "\" has no tasks; drain_group() from outside"});
+  }
+  const std::optional<TimePoint> deadline = deadline_after(timeout);
+  const std::size_t hash = LaneTable::hash(key);
+  const auto has_no_task = [&] {
+    return table_.with_lane(key, hash, [](Lane* lane) { return lane == nullptr || lane->empty(); });
+  };
+  const AllTasks all(*this);
+  BlockedWait wait;
+  if (Result<void> begun = wait.begin(all, deadline.has_value()); !begun) {
+    throw Exception(begun.error());
+  }
+  const WaitEnd end =
+      quiet_.wait_for(has_no_task, deadline ? &*deadline : nullptr, scheduler_);
+  KEYWAY_CHECK(end != WaitEnd::kStuck,
+               "tasks are left, but the simulation has nothing more to run");
+  return end == WaitEnd::kDone;
+}
+
+bool GroupEngine::runs_a_task_here(std::optional<std::string_view> key) const {
+  for (const auto* scope = detail::CurrentTaskScope::innermost(); scope != nullptr;
+       scope = scope->outer()) {
+    const TaskCore* task = scope->task();
+    if (task == nullptr || &task->owner() != this || task->ending()) continue;
+    if (!key || task->group_key() == *key) return true;
+  }
+  return false;
+}
+
+// ---- what others ask
+
+GroupStats GroupEngine::stats() {
+  LaneCounts counts = table_.counts_of_freed();
+  table_.for_each([&](Lane& lane) { counts += lane.counts(); });
+  return stats_of(counts);
+}
+
+GroupStats GroupEngine::group_stats(std::string_view key) {
+  return table_.with_lane(key, LaneTable::hash(key), [](Lane* lane) {
+    return lane == nullptr ? GroupStats{} : stats_of(lane->counts());
+  });
+}
+
+std::vector<std::string> GroupEngine::active_group_keys() {
+  std::vector<std::string> keys;
+  table_.for_each([&](Lane& lane) {
+    const LaneCounts counts = lane.counts();
+    if (counts.running + counts.waiting > 0) keys.emplace_back(lane.key());
+  });
+  std::sort(keys.begin(), keys.end());
+  return keys;
 }
 
 }  // namespace keyway

@@ -1,9 +1,12 @@
+// What happens to a task between submit and publish.
 #include "groups/group_engine.h"
 
 #include <algorithm>
 #include <utility>
 
 #include "base/tick_clock.h"
+#include "keyway/submit_awaiter.h"
+#include "keyway/task_handle.h"
 #include "runtime/current_task.h"
 
 namespace keyway {
@@ -28,17 +31,10 @@ LaneOutcome outcome_of(TaskStatus status) {
   }
 }
 
-GroupStats stats_of(const LaneCounts& counts) {
-  return {
-      .submitted = counts.entered + counts.refused,
-      .succeeded = counts.succeeded,
-      .failed = counts.failed,
-      .cancelled = counts.cancelled,
-      .expired = counts.expired,
-      .rejected = counts.refused + counts.drained,
-      .running = counts.running,
-      .waiting = counts.waiting,
-  };
+RejectedError rejected_error(const TaskCore& task) {
+  return RejectedError(name_of(task) +
+                       " was rejected: its queue is full; submit it again later, or raise the "
+                       "queue threshold");
 }
 
 template <class Asks>
@@ -48,94 +44,269 @@ bool asks_for(const GroupPolicy& policy, Asks asks) {
                      [&](const auto& group) { return asks(group.second); });
 }
 
+bool asks_for_states(const GroupPolicy& policy) {
+  return asks_for(policy, [](const GroupLimits& limits) {
+    return limits.weight || limits.guaranteed || limits.rate || limits.adaptive;
+  });
+}
+
+bool asks_for_shares(const GroupPolicy& policy) {
+  return policy.global_max_in_flight != kUnlimited &&
+         asks_for(policy,
+                  [](const GroupLimits& limits) { return limits.weight || limits.guaranteed; });
+}
+
+GroupPolicy checked(GroupPolicy policy) {
+  if (const Result<void> valid = policy.validate(); !valid) throw Exception(valid.error());
+  return policy;
+}
+
 }  // namespace
 
+namespace detail {
+
+Error shutdown_error(const TaskCore& task) {
+  return {ErrorCode::kShutdown, name_of(task) +
+                                    " was not taken: the executor is shut down; submit before "
+                                    "shutdown()"};
+}
+
+}  // namespace detail
+
 GroupEngine::GroupEngine(GroupPolicy policy, Scheduler& scheduler, bool shared)
-    : policy_(std::move(policy)),
+    : policy_(checked(std::move(policy))),
       scheduler_(scheduler),
       shared_(shared),
-      has_states_(asks_for(policy_,
-                           [](const GroupLimits& limits) {
-                             return limits.weight || limits.guaranteed || limits.rate ||
-                                    limits.adaptive;
-                           })),
-      shares_(
-          policy_.global_max_in_flight != kUnlimited &&
-          asks_for(policy_,
-                   [](const GroupLimits& limits) { return limits.weight || limits.guaranteed; })),
+      has_states_(asks_for_states(policy_)),
+      limits_(policy_),
       table_(*this),
+      dispatch_(policy_, scheduler, table_, asks_for_shares(policy_)),
+      intake_(*this, policy_, table_, limits_),
+      waits_(scheduler, table_, intake_, dispatch_),
+      endings_(*this, scheduler),
       observer_(policy_.observe ? std::make_unique<GroupObserver>() : nullptr),
       watches_ends_(observer_ != nullptr || has_states_) {
-  if (const Result<void> valid = policy_.validate(); !valid) throw Exception(valid.error());
-  if (policy_.groups.empty() && !policy_.resolver) uniform_limits_ = resolve({});
   scheduler_.add_idle_listener(*this);
-  if (policy_.global_max_in_flight == kUnlimited) return;
-  const auto limit = static_cast<std::uint32_t>(policy_.global_max_in_flight);
-  const GateOrder order = shares_                ? GateOrder::kShares
-                          : policy_.oldest_first ? GateOrder::kAge
-                                                 : GateOrder::kArrival;
-  gate_ = std::make_unique<GlobalGate>(limit, order);
-  if (policy_.global_queue_threshold == kUnlimited) return;
-  admission_ = std::make_unique<Admission>(
-      limit, static_cast<std::uint32_t>(policy_.global_queue_threshold));
 }
 
 GroupEngine::~GroupEngine() = default;
 
-// ---- while a task runs, and its end
+// ---- submitted
+
+bool GroupEngine::enqueue(TaskCore& task, std::size_t hash, Lane* lane, IfFull if_full) {
+  tell_submitted(task);
+  if (task.has_extras()) [[unlikely]] {
+    task.retain();
+    const detail::CoreReference hold(&task);
+    if (is_conflated(task)) {
+      const Conflated conflated = conflate(task);
+      if (conflated != Conflated::kEnters) return conflated == Conflated::kIsIn;
+    } else {
+      start_expiry(task);
+    }
+    return enter_with_extras(task, hash, lane) || end_full(task, if_full);
+  }
+  return enter_and_post(task, hash, lane) || end_full(task, if_full);
+}
+
+// A task that ended at once because of another with its id is in: its handle knows.
+bool GroupEngine::enqueue_if_room(TaskCore& task, std::size_t hash) {
+  tell_submitted(task);
+  if (!task.has_extras()) return enter_and_post(task, hash, nullptr);
+  if (is_conflated(task)) {
+    if (conflate(task) != Conflated::kEnters) return true;
+  } else {
+    start_expiry(task);
+  }
+  return enter_with_extras(task, hash, nullptr);
+}
+
+void GroupEngine::tell_submitted(TaskCore& task) const {
+  // Until it begins, this is when it was submitted.
+  if (observer_ != nullptr || policy_.oldest_first) task.set_started(scheduler_.now());
+  tell_listener([&](auto& listener) { listener.on_submitted(task.group_key(), task.task_id()); });
+}
+
+// Comes before the task can be over, which it may be at any moment once it is in its lane. If the time is
+// over before, the timer finds nothing to end, and after_entering() looks again.
+void GroupEngine::start_expiry(TaskCore& task) {
+  if (task.extras().expires) {
+    scheduler_.add_timer(task.extras().expiry, task.extras().expires_at);
+  }
+}
+
+// REQUIRES: the caller has a reference to the task.
+bool GroupEngine::enter_with_extras(TaskCore& task, std::size_t hash, Lane* lane) {
+  if (!enter_and_post(task, hash, lane)) return false;
+  after_entering(task);
+  return true;
+}
+
+void GroupEngine::after_entering(TaskCore& task) {
+  expire_if_late(task);
+  // A newer one came before it was in.
+  if (task.extras().superseded.load(std::memory_order_relaxed)) withdraw_superseded(task);
+}
+
+void GroupEngine::expire_if_late(TaskCore& task) {
+  if (!task.has_extras() || !task.extras().expires) return;
+  if (scheduler_.now() >= task.extras().expires_at) expire(task);
+}
+
+// False if there is no room.
+bool GroupEngine::enter_and_post(TaskCore& task, std::size_t hash, Lane* lane) {
+  LaneTable::Entered entered{};
+  {
+    Aftermath aftermath(scheduler_);
+    entered = intake_.enter(task, hash, lane, aftermath);
+  }
+  if (entered == LaneTable::Entered::kIn) [[likely]]
+    return true;
+  if (entered == LaneTable::Entered::kFull && !table_.closed()) return false;
+  refuse_closed(task);
+}
+
+// ---- turned away
+
+bool GroupEngine::end_full(TaskCore& task, IfFull if_full) {
+  // From here on a thread that closes waits for this one; if it was closed before, nothing more is run.
+  const QuietWatch::Use use(quiet_);
+  if (table_.closed()) refuse_closed(task);
+  if (if_full == IfFull::kAskPolicy) return reject(task);
+  turn_away(task);
+  return false;
+}
+
+bool GroupEngine::reject(TaskCore& task) {
+  RejectionPolicy what = policy_.rejection;
+  std::exception_ptr error;
+  if (policy_.rejection_handler) {
+    try {
+      what = policy_.rejection_handler(task.group_key(), task.task_id());
+    } catch (...) {
+      what = RejectionPolicy::kAbort;
+      error = std::current_exception();
+    }
+  }
+  if (what == RejectionPolicy::kCallerRuns) {
+    run_by_caller(task);
+    return true;
+  }
+  count_outside(task, {.refused = 1});
+  if (what == RejectionPolicy::kAbort && error == nullptr) {
+    error = std::make_exception_ptr(rejected_error(task));
+  }
+  end_unrun(task, TaskStatus::kRejected, error);
+  return false;
+}
+
+void GroupEngine::turn_away(TaskCore& task) {
+  task.set_awaits_room(false);
+  count_outside(task, {.refused = 1});
+  end_unrun(task, TaskStatus::kRejected, nullptr);
+}
+
+void GroupEngine::refuse_closed(TaskCore& task) {
+  const Exception error(detail::shutdown_error(task));  // it names the task, which ends here
+  end_unrun(task, TaskStatus::kRejected, nullptr);
+  throw error;
+}
+
+void GroupEngine::count_outside(const TaskCore& task, const LaneCounts& counts) {
+  const std::string_view key = task.group_key();
+  table_.count_outside(key, LaneTable::hash(key), counts);
+}
+
+// ---- run
 
 TimePoint GroupEngine::read_clock(const Turn& turn) const {
   return turn.clock != nullptr ? turn.clock->now() : scheduler_.now();
 }
 
 void GroupEngine::run_turn(Lane& lane, Turn& turn) {
-  const Use use(*this, shared_);
-  // relaxed: a hint; hold_turn() looks again.
-  if (paused_.load(std::memory_order_relaxed) && hold_turn(lane)) return;
+  const QuietWatch::Use use(quiet_, shared_);
   GroupState* const state = has_states_ ? &GroupState::of(lane) : nullptr;
   const bool rated = state != nullptr && state->tokens;
-  if (rated && waits_for_tokens(lane, *state)) return;
-  if (gate_ && !gate_->enter(lane)) return;
-  pin_for_gate(lane);
-  const std::size_t hash = lane.hash();
-  const LaneTake first = lane.take();
-  if (rated && first.waiter != nullptr && !TaskCore::of(*first.waiter).operations().is_return) {
-    state->tokens->try_take(scheduler_.now());
-  }
-  if (first.post_turn) scheduler_.post(lane);
-  if (first.waiter == nullptr) {
-    give_up_lane(lane, hash, first);
-    return;
+  LaneTake taken;
+  {
+    Aftermath aftermath(scheduler_);
+    const std::size_t hash = lane.hash();
+    const Dispatch::Admitted admitted = dispatch_.admit(lane, state, aftermath);
+    if (admitted == Dispatch::Admitted::kNo) return;
+    if (rated) table_.pin(lane);
+    taken = lane.take();
+    if (taken.post_turn) aftermath.post(lane);
+    if (rated) {
+      const bool begins =
+          taken.waiter != nullptr && !TaskCore::of(*taken.waiter).operations().is_return;
+      if (admitted == Dispatch::Admitted::kWithToken && !begins) {
+        dispatch_.give_token_back(lane, aftermath);
+      }
+      table_.unpin(lane);
+    }
+    if (taken.waiter == nullptr) {
+      give_up_lane(lane, hash, taken, aftermath);
+      return;
+    }
   }
   const int weight = state == nullptr ? 1 : static_cast<int>(state->weight);
   const TimePoint began = read_clock(turn);
   TimePoint started = began;
-  Lane* current = &lane;
-  Waiter* waiter = first.waiter;
-  std::uint64_t number = first.number;
-  std::uint32_t units = first.units;
   for (int left = rated ? 0 : kTurnTasks * weight - 1;; --left) {
-    TaskCore& task = TaskCore::of(*waiter);
-    task.set_lane(current);
-    if (units > 1) [[unlikely]]
-      task.extras().units = units;
+    TaskCore& task = TaskCore::of(*taken.waiter);
+    if (task.operations().is_return) [[unlikely]]
+      return waits_.came_back(task, lane, taken.units);
+    task.set_lane(&lane);
+    if (taken.units > 1) [[unlikely]]
+      task.extras().units = taken.units;
     TaskStatus status{};
-    if (!run_task(task, number, started, status)) return;  // suspended: it keeps its permits
+    if (!run_task(task, taken.number, started, status)) return;  // suspended: it keeps its permits
     const TimePoint ended = read_clock(turn);
-    current = task.lane();  // another one with the same key, if it waited and came back
     if (watches_ends_) [[unlikely]]
       watch_end(task, status, ended);
-    const bool go_on = goes_on(left, kTurnTime * weight - (ended - began));
-    const LaneTake next = leave_lane(task, status, go_on, &turn);
+    // Where code of the user's follows, the next task must be able to start elsewhere meanwhile.
+    const bool silent = ends_silently(task, status);
+    const bool go_on = silent && goes_on(left, kTurnTime * weight - (ended - began));
+    taken = leave_lane(task, status, go_on, silent ? &turn : nullptr);
     complete(task, status, ended);
-    if (next.waiter == nullptr) return;
+    if (taken.waiter == nullptr) return;
     // One that has come since may not seem to have begun before.
-    const bool at_once = next.stood_in_line && policy_.listener == nullptr;
-    started = at_once ? ended : read_clock(turn);
-    waiter = next.waiter;
-    number = next.number;
-    units = next.units;
+    started = taken.stood_in_line ? ended : read_clock(turn);
   }
+}
+
+// True if it has ended. REQUIRES: its lane is set.
+bool GroupEngine::run_task(TaskCore& task, std::uint64_t number, TimePoint now,
+                           TaskStatus& status) {
+  if (task.hands_over()) [[unlikely]] {
+    task.hand_over(number);
+    return false;
+  }
+  if (observer_ != nullptr) [[unlikely]] {
+    observer_->started(task.group_key(), LaneTable::hash(task.group_key()), now - task.started());
+  }
+  task.set_started(now);
+  stop_expiry(task);
+  if (task.has_place()) [[unlikely]] {
+    Aftermath aftermath(scheduler_);
+    intake_.give_up_place(task, aftermath);
+  }
+  const bool findable = is_findable(task);
+  if (findable) {
+    findable_.add(task);
+    const Lane* lane = task.lane();
+    if (lane != nullptr && lane->stop_wanted(number)) task.operations().request_stop(task);
+  }
+  bool ended = false;
+  {
+    const detail::Operation* caller =
+        task.holds_permits() ? nullptr : &detail::Operation::current();
+    const detail::CurrentTaskScope scope(&task, caller);
+    tell_listener([&](auto& listener) { listener.on_started(task.group_key(), task.task_id()); });
+    ended = task.operations().run(task, status);
+  }
+  if (ended && findable) findable_.remove(task);
+  return ended;
 }
 
 // For executors that observe, or have a limit that is found by measuring.
@@ -149,61 +320,15 @@ void GroupEngine::watch_end(TaskCore& task, TaskStatus status, TimePoint ended) 
   }
 }
 
-bool GroupEngine::goes_on(int tasks_left, Duration time_left) const {
-  return tasks_left > 0 && time_left > Duration::zero() && !(gate_ && gate_->contended()) &&
-         !paused_.load(std::memory_order_relaxed);
+void GroupEngine::run_by_caller(TaskCore& task) {
+  begin_use();  // until it has ended, which may be later and elsewhere
+  count_outside(task, {.entered = 1});
+  task.set_lane(nullptr);
+  TaskStatus status{};
+  if (run_task(task, 0, scheduler_.now(), status)) end_of_callers(task, status);
 }
 
-// True if it has ended. REQUIRES: its lane is set.
-bool GroupEngine::run_task(TaskCore& task, std::uint64_t number, TimePoint now,
-                           TaskStatus& status) {
-  if (task.operations().is_return) return task.operations().run(task, status);
-  if (task.hands_over()) [[unlikely]] {
-    task.hand_over(number);
-    return false;
-  }
-  if (observer_ != nullptr) [[unlikely]] {
-    observer_->started(task.group_key(), LaneTable::hash(task.group_key()), now - task.started());
-  }
-  task.set_started(now);
-  stop_expiry(task);
-  give_up_place(task);
-  const bool findable = is_findable(task);
-  if (findable) {
-    findable_.add(task);
-    const Lane* lane = task.lane();
-    if (lane != nullptr && lane->stop_wanted(number)) task.operations().request_stop(task);
-  }
-  tell_listener([&](auto& listener) { listener.on_started(task.group_key(), task.task_id()); });
-  bool ended = false;
-  {
-    const detail::Operation* caller =
-        task.holds_permits() ? nullptr : &detail::Operation::current();
-    const detail::CurrentTaskScope scope(&task, caller);
-    ended = task.operations().run(task, status);
-  }
-  if (ended && findable) findable_.remove(task);
-  return ended;
-}
-
-// Gives the task's permits back, before anybody hears that it is done. If it goes on, the next task
-// of the lane has them. `turn`: of the thread that will come back for the lane, if it has one.
-LaneTake GroupEngine::leave_lane(TaskCore& task, TaskStatus status, bool go_on, Turn* turn) {
-  Lane& lane = *task.lane();
-  const std::size_t hash = lane.hash();
-  const LaneTake left =
-      change(lane, [&] { return lane.finish(outcome_of(status), go_on, task.units()); });
-  if (left.post_turn) {
-    if (turn != nullptr && ends_silently(task, status)) {
-      turn->again = &lane;
-    } else {
-      scheduler_.post(lane);
-    }
-  }
-  if (left.waiter == nullptr) give_up_lane(lane, hash, left);
-  made_room(lane);
-  return left;
-}
+// ---- ended
 
 // Whether no code of the user's, which might take long, runs between here and its very end.
 bool GroupEngine::ends_silently(const TaskCore& task, TaskStatus status) const {
@@ -211,20 +336,36 @@ bool GroupEngine::ends_silently(const TaskCore& task, TaskStatus status) const {
          task.operations().value_is_trivial;
 }
 
-// The lane may be gone already, unless it is known to have its turn out, or the gate looks at shares.
-void GroupEngine::give_up_lane(Lane& lane, std::size_t hash, const LaneTake& left) {
-  if (gate_ != nullptr) leave_gate(lane);
-  if (left.idle) table_.seen_idle(&lane, hash);
-  somebody_left();
+// Gives the task's permits back, before anybody hears that it is done. If it goes on, the next task
+// of the lane has them. `turn`: of the thread that will come back for the lane, if it does so soon.
+LaneTake GroupEngine::leave_lane(TaskCore& task, TaskStatus status, bool go_on, Turn* turn) {
+  Aftermath aftermath(scheduler_);
+  Lane& lane = *task.lane();
+  const std::size_t hash = lane.hash();
+  const LaneTake left =
+      intake_.change(lane, [&] { return lane.finish(outcome_of(status), go_on, task.units()); });
+  if (left.post_turn) {
+    if (turn != nullptr) {
+      turn->again = &lane;
+    } else {
+      aftermath.post(lane);
+    }
+  }
+  if (left.waiter == nullptr) give_up_lane(lane, hash, left, aftermath);
+  intake_.made_room(lane, aftermath);
+  return left;
 }
 
-void GroupEngine::leave_gate(Lane& lane) {
-  if (Lane* next = gate_->leave(lane)) scheduler_.post(*next);
-  if (shares_) table_.unpin(lane);
+// The lane may be gone already, unless it is known to have its turn out, or the gate looks at shares.
+void GroupEngine::give_up_lane(Lane& lane, std::size_t hash, const LaneTake& left,
+                               Aftermath& aftermath) {
+  dispatch_.leave_gate(lane, aftermath);
+  if (left.idle) table_.seen_idle(&lane, hash);
+  quiet_.changed();
 }
 
 void GroupEngine::ended_after_suspension(TaskCore& task) noexcept {
-  const Use use(*this);  // the thread may be anybody's
+  const QuietWatch::Use use(quiet_);  // the thread may be anybody's
   findable_.remove(task);
   const TaskStatus status = task.operations().collect(task);
   if (task.lane() == nullptr) {
@@ -242,43 +383,85 @@ void GroupEngine::end_outside_turn(TaskCore& task, TaskStatus status) noexcept {
   complete(task, status, ended);
 }
 
+void GroupEngine::end_of_callers(TaskCore& task, TaskStatus status) {
+  LaneCounts counts;
+  if (status == TaskStatus::kSuccess) counts.succeeded = 1;
+  if (status == TaskStatus::kFailed) counts.failed = 1;
+  if (status == TaskStatus::kCancelled) counts.cancelled = 1;
+  count_outside(task, counts);
+  complete(task, status, scheduler_.now());
+  end_use();
+}
+
+// The permits are back, and the next task can start.
 void GroupEngine::complete(TaskCore& task, TaskStatus status, TimePoint ended) noexcept {
-  if (is_conflated(task)) [[unlikely]]
-    end_followers(task, status, ended);
+  if (!is_conflated(task)) [[likely]]
+    return tell_end(task, status, ended);
+  std::vector<Ending> followers = followers_of(task, status, ended);
   tell_end(task, status, ended);
+  endings_.tell(std::move(followers));
 }
 
 void GroupEngine::tell_end(TaskCore& task, TaskStatus status, TimePoint ended) noexcept {
-  tell_listener([&](auto& listener) {
-    if (status == TaskStatus::kRejected) {
-      listener.on_rejected(task.group_key(), task.task_id());
-      return;
-    }
-    TaskOutcome outcome{
-        .status = status, .error = nullptr, .started = task.started(), .ended = ended};
-    if (status != TaskStatus::kSuccess) outcome.error = task.operations().error(task);
-    listener.on_completed(task.group_key(), task.task_id(), outcome);
-  });
+  if (policy_.listener != nullptr) {
+    // A wait in the listener is the task's: one for the task itself, or for a task that waits for it, is refused.
+    task.set_ending();
+    const detail::CurrentTaskScope scope(&task, &detail::Operation::current());
+    tell_listener([&](auto& listener) {
+      if (status == TaskStatus::kRejected) {
+        listener.on_rejected(task.group_key(), task.task_id());
+        return;
+      }
+      TaskOutcome outcome{
+          .status = status, .error = nullptr, .started = task.started(), .ended = ended};
+      if (status != TaskStatus::kSuccess) outcome.error = task.operations().error(task);
+      listener.on_completed(task.group_key(), task.task_id(), outcome);
+    });
+  }
   task.publish(status, ended);
 }
 
-void GroupEngine::end_unrun(TaskCore& task, TaskStatus status, std::exception_ptr error) noexcept {
-  stop_expiry(task);
-  give_up_place(task);
-  task.operations().drop(task, std::move(error));
-  const TimePoint now = scheduler_.now();
-  task.set_started(now);
-  complete(task, status, now);
+// ---- ended without having run
+
+// What is to be told of it. From here on it is nowhere any more.
+Ending GroupEngine::unrun(TaskCore& task, TaskStatus status, std::exception_ptr error,
+                          Aftermath& aftermath) noexcept {
+  intake_.give_up_place(task, aftermath);
+  return {.task = &task,
+          .status = status,
+          .ended = scheduler_.now(),
+          .unrun = true,
+          .error = std::move(error)};
 }
 
-// ---- from outside
+void GroupEngine::end_unrun(TaskCore& task, TaskStatus status, std::exception_ptr error) noexcept {
+  Ending ending;
+  {
+    Aftermath aftermath(scheduler_);
+    ending = unrun(task, status, std::move(error), aftermath);
+  }
+  tell(ending);
+}
+
+void GroupEngine::tell(Ending& ending) noexcept {
+  TaskCore& task = *ending.task;
+  if (ending.unrun) {
+    stop_expiry(task);
+    task.operations().drop(task, std::move(ending.error));
+    task.set_started(ending.ended);
+  }
+  complete(task, ending.status, ending.ended);
+}
 
 bool GroupEngine::cancel(TaskCore& task) {
-  const Use use(*this);
-  const std::string_view key = task.group_key();
-  const std::size_t hash = LaneTable::hash(key);
+  const QuietWatch::Use use(quiet_);
   if (task.has_extras() && task.extras().follows) return cancel_follower(task);
-  if (withdraw(task, key, hash, /*expired=*/false)) {
+  bool withdrawn = false;
+  {
+    Aftermath aftermath(scheduler_);
+    withdrawn = withdraw(task, /*expired=*/false, aftermath);
+  }
+  if (withdrawn) {
     end_unrun(task, TaskStatus::kCancelled,
               std::make_exception_ptr(CancelledError("the task was cancelled before it began")));
     return true;
@@ -286,76 +469,39 @@ bool GroupEngine::cancel(TaskCore& task) {
   return !task.done() && task.operations().request_stop(task);
 }
 
+// Often on the timer thread: its users are told elsewhere.
 void GroupEngine::expire(TaskCore& task) noexcept {
-  const Use use(*this);
-  const std::string_view key = task.group_key();
-  const RoomLine::Entry outside = task.awaits_room() ? room_line_.remove(task) : RoomLine::Entry{};
+  const QuietWatch::Use use(quiet_);
+  Aftermath aftermath(scheduler_);
+  const RoomLine::Entry outside =
+      task.awaits_room() ? intake_.stop_waiting(task, aftermath) : RoomLine::Entry{};
   if (outside.task != nullptr) {
-    task.set_awaits_room(false);
     count_outside(task, {.entered = 1, .expired = 1});
-  } else if (!withdraw(task, key, LaneTable::hash(key), /*expired=*/true)) {
+    aftermath.tell(*outside.waiter, true);
+  } else if (!withdraw(task, /*expired=*/true, aftermath)) {
     return;
   }
-  end_unrun(task, TaskStatus::kExpired,
+  endings_.tell_later(
+      unrun(task, TaskStatus::kExpired,
             std::make_exception_ptr(ExpiredError(
                 name_of(task) + " expired: it could not begin in time; give it longer, or submit "
-                                "less to its group")));
-  if (outside.task == nullptr) return;
-  outside.waiter->room_came(true);
-  left_room_line(outside);
+                                "less to its group")),
+            aftermath));
 }
 
-bool GroupEngine::withdraw(TaskCore& task, std::string_view key, std::size_t hash, bool expired) {
-  Lane* lane = table_.pin_existing(key, hash);
+bool GroupEngine::withdraw(TaskCore& task, bool expired, Aftermath& aftermath) {
+  const std::string_view key = task.group_key();
+  Lane* lane = table_.pin_existing(key, LaneTable::hash(key));
   if (lane == nullptr) return false;
   const Lane::Withdrawn withdrawn =
-      change(*lane, [&] { return lane->withdraw(task.waiter(), expired); });
-  if (withdrawn.post_turn) scheduler_.post(*lane);
-  if (withdrawn) made_room(*lane);
+      intake_.change(*lane, [&] { return lane->withdraw(task.waiter(), expired); });
+  if (withdrawn.post_turn) aftermath.post(*lane);
+  if (withdrawn) {
+    intake_.made_room(*lane, aftermath);
+    quiet_.changed();
+  }
   table_.unpin(*lane);
   return withdrawn.withdrawn;
-}
-
-Lane& GroupEngine::pin(std::string_view key) {
-  const std::size_t hash = LaneTable::hash(key);
-  Lane* lane = table_.pin_existing(key, hash);
-  if (lane == nullptr) {
-    const std::uint64_t changed = limits_changed_.load(std::memory_order_acquire);
-    lane = &table_.pin(key, hash, resolve(key));
-    if (limits_changed_.load(std::memory_order_acquire) != changed) {
-      apply_changed_limits(*lane, key);
-    }
-    return *lane;
-  }
-  if (lane->limits_stale.exchange(false, std::memory_order_relaxed)) {
-    const LaneLimits limits = resolve(key);
-    if (change(*lane, [&] { return lane->set_limits(limits); })) scheduler_.post(*lane);
-    less_room();
-    made_room(*lane);
-  }
-  return *lane;
-}
-
-GroupStats GroupEngine::stats() {
-  LaneCounts counts = table_.counts_of_freed();
-  table_.for_each([&](Lane& lane) { counts += lane.counts(); });
-  return stats_of(counts);
-}
-
-GroupStats GroupEngine::group_stats(std::string_view key) {
-  return table_.with_lane(key, LaneTable::hash(key), [](Lane* lane) {
-    return lane == nullptr ? GroupStats{} : stats_of(lane->counts());
-  });
-}
-
-std::vector<std::string> GroupEngine::active_group_keys() {
-  std::vector<std::string> keys;
-  table_.for_each([&](Lane& lane) {
-    const LaneCounts counts = lane.counts();
-    if (counts.running + counts.waiting > 0) keys.emplace_back(lane.key());
-  });
-  std::sort(keys.begin(), keys.end());
-  return keys;
 }
 
 }  // namespace keyway

@@ -103,7 +103,7 @@ Explanation GroupEngine::explain(std::string_view key) {
     explain_lane(*lane, nullptr, why);
     table_.unpin(*lane);
   } else {
-    why.limit = resolve(key).running;
+    why.limit = limits_.resolve(key).running;
   }
   find_holders(why);
   return why;
@@ -147,20 +147,20 @@ void GroupEngine::explain_lane(Lane& lane, const Waiter* waiter, Explanation& wh
   why.limit = view.limits.running;
   why.waiting = view.counts.waiting;
   if (view.position > 0) why.position = view.position;
-  if (gate_ != nullptr) {
-    const GlobalGate::Use use = gate_->use();
+  if (dispatch_.has_gate()) {
+    const GlobalGate::Use use = dispatch_.gate_use();
     why.global_running = use.in_flight;
     why.global_limit = use.limit;
   }
   if (why.waiting == 0) return;
-  if (view.paused || paused_.load(std::memory_order_relaxed)) {
+  if (view.paused || dispatch_.paused()) {
     why.held_back_by = HeldBackBy::kPause;
   } else if (view.full) {
     why.held_back_by = HeldBackBy::kGroupLimit;
-  } else if (const auto tokens_in = tokens_come_in(lane)) {
+  } else if (const auto tokens_in = has_states_ ? dispatch_.tokens_come_in(lane) : std::nullopt) {
     why.held_back_by = HeldBackBy::kRate;
     why.tokens_in = tokens_in;
-  } else if (gate_ != nullptr && why.global_running >= why.global_limit) {
+  } else if (dispatch_.has_gate() && why.global_running >= why.global_limit) {
     why.held_back_by = HeldBackBy::kGlobalLimit;
   }
 }
@@ -169,16 +169,22 @@ void GroupEngine::explain_lane(Lane& lane, const Waiter* waiter, Explanation& wh
 void GroupEngine::find_holders(Explanation& why) {
   const TimePoint now = scheduler_.now();
   const bool all = why.held_back_by == HeldBackBy::kGlobalLimit;
+  std::vector<std::pair<Explanation::Holder, const TaskCore*>> found;
   findable_.for_each([&](const TaskCore& task) {
     if (!all && task.group_key() != why.group_key) return;
-    why.holders.push_back({.group_key = std::string(task.group_key()),
-                           .task_id = std::string(task.task_id()),
-                           .runs_for = now - task.started(),
-                           .waits_for_another = !WaitGraph::instance().waits_for(task).empty()});
+    found.push_back({{.group_key = std::string(task.group_key()),
+                      .task_id = std::string(task.task_id()),
+                      .runs_for = now - task.started()},
+                     &task});
   });
-  std::sort(why.holders.begin(), why.holders.end(),
-            [](const auto& a, const auto& b) { return a.runs_for > b.runs_for; });
-  if (why.holders.size() > kMostHolders) why.holders.resize(kMostHolders);
+  std::sort(found.begin(), found.end(), [](const auto& a, const auto& b) {
+    return a.first.runs_for > b.first.runs_for;
+  });
+  if (found.size() > kMostHolders) found.resize(kMostHolders);
+  for (auto& [holder, task] : found) {  // the task may be gone by now: the graph only compares the pointer
+    holder.waits_for_another = !WaitGraph::instance().waits_for(*task).empty();
+    why.holders.push_back(std::move(holder));
+  }
 }
 
 std::vector<HotGroup> GroupEngine::hot_groups(std::size_t count) {

@@ -1,18 +1,18 @@
 #include "groups/group_state.h"
 
-#include "groups/group_engine.h"
+#include "groups/dispatch.h"
 
 namespace keyway {
 
-void TokenTimer::fire() { engine_.tokens_came(lane_); }
+void TokenTimer::fire() { dispatch_.tokens_came(lane_); }
 
-GroupState::GroupState(GroupEngine& engine, Lane& lane, const GroupLimits& limits,
+GroupState::GroupState(Dispatch& dispatch, Lane& lane, const GroupLimits& limits,
                        const Scheduler& scheduler)
     : weight(static_cast<std::uint32_t>(limits.weight.value_or(1))),
       guaranteed(static_cast<std::uint32_t>(limits.guaranteed.value_or(0))),
       adapts(limits.adaptive.has_value()),
       most_in_flight(static_cast<std::uint32_t>(limits.max_in_flight.value_or(kUnlimited))),
-      token_timer(engine, lane),
+      token_timer(dispatch, lane),
       scheduler_(scheduler),
       burst_(limits.rate ? limits.rate->burst : 0) {
   if (limits.rate) {
@@ -25,11 +25,14 @@ GroupState::GroupState(GroupEngine& engine, Lane& lane, const GroupLimits& limit
   }
 }
 
-// A bucket that is not full again would be, if it were made anew; and what was learnt is worth more
-// than a lane, for a while.
+// Recreating the bucket would refill it, so the lane is kept until it is full; and a limit that was found by measuring
+// is kept for a while.
 bool GroupState::is_needed() const {
   const TimePoint now = scheduler_.now();
-  if (tokens && tokens->next_at(burst_) > now) return true;
+  if (tokens) {
+    SpinGuard guard(tokens_lock);
+    if (tokens->next_at(burst_) > now) return true;
+  }
   return adaptive_until > now;
 }
 

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "base/mutex.h"
+#include "base/spin_lock.h"
 #include "base/token_bucket.h"
 #include "groups/adaptive_limit.h"
 #include "keyway/group_policy.h"
@@ -13,22 +14,22 @@
 
 namespace keyway {
 
-class GroupEngine;
+class Dispatch;
 
 // Brings a lane its turn back when there are tokens again.
 class TokenTimer final : public Timer {
  public:
-  TokenTimer(GroupEngine& engine, Lane& lane) : engine_(engine), lane_(lane) {}
+  TokenTimer(Dispatch& dispatch, Lane& lane) : dispatch_(dispatch), lane_(lane) {}
   void fire() override;
 
  private:
-  GroupEngine& engine_;
+  Dispatch& dispatch_;
   Lane& lane_;
 };
 
 class GroupState final : public LaneExtension {
  public:
-  GroupState(GroupEngine& engine, Lane& lane, const GroupLimits& limits,
+  GroupState(Dispatch& dispatch, Lane& lane, const GroupLimits& limits,
              const Scheduler& scheduler);
 
   static GroupState& of(const Lane& lane) { return static_cast<GroupState&>(*lane.extension()); }
@@ -47,8 +48,9 @@ class GroupState final : public LaneExtension {
   std::uint64_t place = 0;         // 0: it does not stand in line
   bool claims = false;             // in front of those who have what they were promised
 
-  // Belongs to whoever has the lane's turn.
-  std::optional<TokenBucket> tokens;
+  // The rate. Only the worker that has the lane's turn takes tokens; others look at them, or give one back.
+  mutable SpinLock tokens_lock;
+  std::optional<TokenBucket> tokens;  // whether it is set is constant; the bucket is guarded by tokens_lock
   TokenTimer token_timer;
 
   Mutex mutex;

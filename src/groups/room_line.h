@@ -1,13 +1,14 @@
-// Who wants to submit to a group whose queue is full, and waits for room: in the order they came, group by
-// group. Each stands here with a task that is ready to enter its lane; whoever makes room lets it in.
+// Submits that found a full queue and wait for room: in the order they came, group by group. Each stands here with a
+// task that is ready to enter its lane; the operation that makes room lets it in.
 //
 // Thread safety: every method from any thread, under `mutex` where it says so.
 #pragma once
 
 #include <algorithm>
 #include <atomic>
-#include <deque>
+#include <list>
 #include <map>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -25,59 +26,49 @@ class RoomLine {
     detail::RoomWaiter* waiter = nullptr;
   };
 
-  // Whether anybody waits. Who makes room asks after it has changed the lane, and who waits tries the
-  // lane once more after it has come here: under the lane's lock, so one of them sees the other.
+  // relaxed: the operation that makes room asks after it has changed the lane, and a waiter tries the lane once more
+  // after it was added here. Both do so under the lane's lock, so one of them sees the other.
   bool empty() const { return size() == 0; }
   std::size_t size() const { return count_.load(std::memory_order_relaxed); }
 
   void add(const Entry& entry) KEYWAY_EXCLUDES(mutex) {
     MutexLock lock(mutex);
-    lines_[entry.lane].push_back(entry);
+    Line& line = lines_[entry.lane];
+    places_[entry.task] = line.insert(line.end(), entry);
     count_.fetch_add(1, std::memory_order_relaxed);
   }
 
-  // The first who waits for `lane`, or null.
+  // The first that waits for `lane`, or null.
   Entry* first(Lane* lane) KEYWAY_REQUIRES(mutex) {
     const auto found = lines_.find(lane);
     return found == lines_.end() ? nullptr : &found->second.front();
   }
-  void pop_first(Lane* lane) KEYWAY_REQUIRES(mutex) {
-    const auto found = lines_.find(lane);
-    found->second.pop_front();
-    if (found->second.empty()) lines_.erase(found);
-    count_.fetch_sub(1, std::memory_order_relaxed);
-  }
+  void pop_first(Lane* lane) KEYWAY_REQUIRES(mutex) { erase(lines_.at(lane).begin()); }
 
   // Takes `task` out. An entry without a task if it is not here.
   Entry remove(const detail::TaskCore& task) KEYWAY_EXCLUDES(mutex) {
     MutexLock lock(mutex);
-    for (auto& [lane, line] : lines_) {
-      for (auto entry = line.begin(); entry != line.end(); ++entry) {
-        if (entry->task != &task) continue;
-        const Entry removed = *entry;
-        line.erase(entry);
-        if (line.empty()) lines_.erase(lane);
-        count_.fetch_sub(1, std::memory_order_relaxed);
-        return removed;
-      }
-    }
-    return {};
+    const auto found = places_.find(&task);
+    if (found == places_.end()) return {};
+    const Entry removed = *found->second;
+    erase(found->second);
+    return removed;
   }
 
+  // The lanes that are waited for, in an order that does not depend on where they lie in memory.
   std::vector<Lane*> lanes() KEYWAY_EXCLUDES(mutex) {
     MutexLock lock(mutex);
-    std::vector<Lane*> found;
-    found.reserve(lines_.size());
-    for (const auto& [lane, line] : lines_) found.push_back(lane);
-    std::ranges::sort(found, LaneByKey());
-    return found;
+    return sorted_lanes();
   }
   std::vector<Entry> remove_all() KEYWAY_EXCLUDES(mutex) {
     MutexLock lock(mutex);
     std::vector<Entry> all;
-    for (const auto& [lane, line] : lines_) all.insert(all.end(), line.begin(), line.end());
-    std::ranges::stable_sort(all, LaneByKey(), &Entry::lane);
+    for (Lane* lane : sorted_lanes()) {
+      const Line& line = lines_.at(lane);
+      all.insert(all.end(), line.begin(), line.end());
+    }
     lines_.clear();
+    places_.clear();
     count_.store(0, std::memory_order_relaxed);
     return all;
   }
@@ -85,8 +76,26 @@ class RoomLine {
   Mutex mutex;
 
  private:
+  using Line = std::list<Entry>;
+
+  void erase(Line::iterator place) KEYWAY_REQUIRES(mutex) {
+    const auto line = lines_.find(place->lane);
+    places_.erase(place->task);
+    line->second.erase(place);
+    if (line->second.empty()) lines_.erase(line);
+    count_.fetch_sub(1, std::memory_order_relaxed);
+  }
+  std::vector<Lane*> sorted_lanes() const KEYWAY_REQUIRES(mutex) {
+    std::vector<Lane*> found;
+    found.reserve(lines_.size());
+    for (const auto& [lane, line] : lines_) found.push_back(lane);
+    std::sort(found.begin(), found.end(), LaneByKey());
+    return found;
+  }
+
   std::atomic<std::size_t> count_{0};  // written under mutex
-  std::map<Lane*, std::deque<Entry>> lines_ KEYWAY_GUARDED_BY(mutex);
+  std::unordered_map<Lane*, Line> lines_ KEYWAY_GUARDED_BY(mutex);
+  std::unordered_map<const detail::TaskCore*, Line::iterator> places_ KEYWAY_GUARDED_BY(mutex);
 };
 
 }  // namespace keyway

@@ -309,7 +309,7 @@ LaneCounts Lane::counts_locked() const {
 bool Lane::retire(LaneCounts& sum) const {
   SpinGuard dispatch(dispatch_);
   SpinGuard intake(intake_);
-  if (running_ > 0 || turn_out_) return false;
+  if (running_ > 0 || turn_out_ || away() > 0) return false;
   if (rare_ == nullptr) {
     sum.entered += entered_;
     sum.succeeded += started_;
@@ -332,7 +332,13 @@ bool Lane::idle() const {
   SpinGuard dispatch(dispatch_);
   SpinGuard intake(intake_);
   // A turn that stalled in a paused lane sends nobody.
-  return running_ == 0 && (!turn_out_ || (stalled_ && waiting() == 0));
+  return running_ == 0 && away() == 0 && (!turn_out_ || (stalled_ && waiting() == 0));
+}
+
+bool Lane::empty() const {
+  SpinGuard dispatch(dispatch_);
+  SpinGuard intake(intake_);
+  return running_ == 0 && away() == 0 && waiting() == 0;
 }
 
 }  // namespace keyway

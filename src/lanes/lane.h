@@ -170,9 +170,9 @@ class alignas(64) Lane final : public Runnable {
     return rare_ != nullptr && number <= rare_->stop_up_to;
   }
 
-  // For one who holds a permit and must wait for somebody behind it in the queue: it gives the
-  // permit back, uncounted, and comes again in front of all others. If `queued` is given and does
-  // not stand in the queue any more, nothing happens.
+  // For a task that holds a permit and must wait for another one behind it in the queue: it gives the
+  // permit back, uncounted, and comes again in front of all others. The lane stays until then. If
+  // `queued` is given and does not stand in the queue any more, nothing happens.
   struct GivenBack {
     bool given_back = false;
     bool post_turn = false;
@@ -193,6 +193,9 @@ class alignas(64) Lane final : public Runnable {
   bool set_paused(bool paused) KEYWAY_EXCLUDES(intake_, dispatch_);
   LaneLimits limits() const KEYWAY_EXCLUDES(intake_, dispatch_);
   LaneCounts counts() const KEYWAY_EXCLUDES(intake_, dispatch_);
+  // No task runs or waits here, or will come back: see give_back_for().
+  bool empty() const KEYWAY_EXCLUDES(intake_, dispatch_);
+  // The same, and no worker is on its way with the turn: the lane may be freed.
   bool idle() const KEYWAY_EXCLUDES(intake_, dispatch_);
   // If it is idle: adds up what it has counted, and says true.
   bool retire(LaneCounts& sum) const KEYWAY_EXCLUDES(intake_, dispatch_);
@@ -220,8 +223,8 @@ class alignas(64) Lane final : public Runnable {
   // What `look` says of the next in line; nothing if nobody waits.
   template <class Look>
   std::optional<std::int64_t> of_next(Look look) const KEYWAY_EXCLUDES(intake_, dispatch_) {
-    SpinGuard intake(intake_);
     SpinGuard dispatch(dispatch_);
+    SpinGuard intake(intake_);
     std::optional<std::int64_t> said;
     each_in_order([&](const Waiter& waiter) {
       said = look(waiter);
@@ -326,6 +329,10 @@ class alignas(64) Lane final : public Runnable {
   void each_in_order(Visit visit) const KEYWAY_REQUIRES(intake_, dispatch_);
   std::uint64_t tasks_running() const KEYWAY_REQUIRES(dispatch_) {
     return running_ - (ranks_ == nullptr ? 0 : ranks_->extra_running);
+  }
+  // Tasks that gave their permit back and have not come again.
+  std::uint64_t away() const KEYWAY_REQUIRES(dispatch_) {
+    return rare_ == nullptr ? 0 : rare_->given_back - rare_->came_back;
   }
 
   // What most lanes never need.

@@ -18,15 +18,15 @@ constexpr std::size_t kPageOfBuckets = 4096 / sizeof(Lane*);
 LaneTable::Entry entry_of(Lane& lane, Lane::Entered entered) {
   switch (entered) {
     case Lane::Entered::kNeedsTurn:
-      return {LaneTable::Entered::kIn, &lane};
+      return {.entered = LaneTable::Entered::kIn, .needs_turn = &lane};
     case Lane::Entered::kTurnIsOnItsWay:
-      return {LaneTable::Entered::kIn};
+      return {.entered = LaneTable::Entered::kIn};
     case Lane::Entered::kFull:
-      return {LaneTable::Entered::kFull};
+      return {.entered = LaneTable::Entered::kFull};
     case Lane::Entered::kClosed:
-      return {LaneTable::Entered::kClosed};
+      return {.entered = LaneTable::Entered::kClosed};
   }
-  return {LaneTable::Entered::kClosed};
+  return {.entered = LaneTable::Entered::kClosed};
 }
 
 }  // namespace
@@ -51,8 +51,8 @@ LaneTable::Entry LaneTable::enter(std::string_view key, std::size_t hash, Waiter
   SpinGuard guard(shard.lock);
   Lane* lane = find(shard, key, hash);
   if (lane == nullptr) {
-    if (shard.closed) return {Entered::kClosed};
-    if (limits == nullptr) return {Entered::kNeedsLimits};
+    if (shard.closed) return {.entered = Entered::kClosed};
+    if (limits == nullptr) return {.entered = Entered::kNeedsLimits};
     lane = make(shard, key, hash, *limits);
     return entry_of(*lane, lane->enter(waiter));
   }
@@ -60,11 +60,12 @@ LaneTable::Entry LaneTable::enter(std::string_view key, std::size_t hash, Waiter
   if (!lane->limits_stale.load(std::memory_order_relaxed)) [[likely]] {
     return entry_of(*lane, lane->enter(waiter));
   }
-  if (limits == nullptr) return {Entered::kNeedsLimits};
+  if (limits == nullptr) return {.entered = Entered::kNeedsLimits};
   lane->limits_stale.store(false, std::memory_order_relaxed);
   const bool unstalled = lane->set_limits(*limits);
   Entry entry = entry_of(*lane, lane->enter(waiter));
   if (unstalled) entry.needs_turn = lane;
+  entry.has_new_limits = true;
   return entry;
 }
 

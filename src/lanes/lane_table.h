@@ -44,7 +44,8 @@ class LaneTable {
   enum class Entered { kIn, kFull, kClosed, kNeedsLimits };
   struct Entry {
     Entered entered;
-    Lane* needs_turn = nullptr;  // the caller must post this lane's turn
+    Lane* needs_turn = nullptr;   // the caller must post this lane's turn
+    bool has_new_limits = false;  // the lane was there, and its limits have changed
   };
 
   // Puts a waiter into the lane of `key`. kNeedsLimits: there is no lane yet, or its limits are

@@ -9,6 +9,7 @@
 
 #include "base/futex.h"
 #include "base/system_error.h"
+#include "runtime/current_scheduler.h"
 
 namespace keyway {
 
@@ -78,12 +79,37 @@ bool EventLoop::run_ready_item() {
   ++items_since_poll_;
   Turn turn;
   turns_.fetch_add(1, std::memory_order_seq_cst);
-  item->run(turn);
+  {
+    const CurrentScheduler here(this);
+    item->run(turn);
+  }
   // seq_cst: pairs with wait_for_turns_in_progress(), which counts itself before it looks.
   turns_.fetch_add(1, std::memory_order_seq_cst);
   if (turn_waiters_.load(std::memory_order_seq_cst) > 0) futex_wake_all(turns_);
   if (turn.again != nullptr) ready_.push(*turn.again);
   return true;
+}
+
+Slept EventLoop::sleep(const std::atomic<std::uint32_t>& word, std::uint32_t expected,
+                       const TimePoint* deadline) {
+  const bool drives = Scheduler::current() == nullptr && std::this_thread::get_id() == thread_;
+  if (!drives) return Scheduler::sleep(word, expected, deadline);
+  struct Alarm final : Timer {
+    void fire() override {}
+  } alarm;  // so that run_one() does not sleep past the deadline
+  if (deadline != nullptr) timers_.add(alarm, *deadline);
+  Slept slept = Slept::kLookAgain;
+  while (word.load(std::memory_order_acquire) == expected) {
+    if (deadline != nullptr && now() >= *deadline) {
+      slept = Slept::kTimedOut;
+      break;
+    }
+    if (run_one()) continue;
+    slept = Slept::kStuck;
+    break;
+  }
+  if (deadline != nullptr) timers_.cancel(alarm);
+  return slept;
 }
 
 void EventLoop::wait_for_turns_in_progress() {

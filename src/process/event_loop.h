@@ -47,7 +47,7 @@ class Watcher {
   ~Watcher() = default;
 };
 
-class EventLoop final : public Scheduler {
+class EventLoop final : public DrivenScheduler {
  public:
   // Throws Exception (kIo) if the system has no descriptor left.
   EventLoop();
@@ -68,8 +68,11 @@ class EventLoop final : public Scheduler {
   bool cancel_timer(Timer& timer) override { return timers_.cancel(timer); }
   void wait_for_turns_in_progress() override;
 
-  bool has_no_threads() const override { return true; }
   bool run_one() override;
+  // Outside of items it runs the loop meanwhile. In one, it blocks the loop.
+  Slept sleep(const std::atomic<std::uint32_t>& word, std::uint32_t expected,
+              const TimePoint* deadline) override;
+  std::size_t max_threads() const override { return 1; }
 
  private:
   static constexpr int kItemsBetweenPolls = 64;

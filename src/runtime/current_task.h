@@ -1,8 +1,9 @@
-// Which operation runs on this thread just now, innermost first, and with it which task: what a wait inside a
+// The operation that runs on this thread just now, innermost first, and with it the task: what a wait inside a
 // task, and a lock, must know.
 #pragma once
 
 #include "keyway/detail/operation.h"
+#include "runtime/thread_context.h"
 
 namespace keyway::detail {
 
@@ -10,32 +11,34 @@ class CurrentTaskScope {
  public:
   // A plain task, or a coroutine until it has begun. `parent`: of one that its caller runs.
   explicit CurrentTaskScope(TaskCore* task, const Operation* parent = nullptr)
-      : own_(parent, task), operation_(&own_), outer_(innermost_) {
-    innermost_ = this;
+      : own_(parent, task), operation_(&own_), outer_(ThreadContext::here().innermost_scope) {
+    ThreadContext::here().innermost_scope = this;
   }
   // A coroutine. REQUIRES: the operation is there as long as this, or until continue_as().
   explicit CurrentTaskScope(const Operation& operation)
-      : operation_(&operation), outer_(innermost_) {
-    innermost_ = this;
+      : operation_(&operation), outer_(ThreadContext::here().innermost_scope) {
+    ThreadContext::here().innermost_scope = this;
   }
-  ~CurrentTaskScope() { innermost_ = outer_; }
+  ~CurrentTaskScope() { ThreadContext::here().innermost_scope = outer_; }
   CurrentTaskScope(const CurrentTaskScope&) = delete;
   CurrentTaskScope& operator=(const CurrentTaskScope&) = delete;
 
-  static const CurrentTaskScope* innermost() { return innermost_; }
+  static const CurrentTaskScope* innermost() { return ThreadContext::here().innermost_scope; }
   const CurrentTaskScope* outer() const { return outer_; }
   TaskCore* task() const { return operation_->task(); }
 
   static const Operation& current() {
-    return innermost_ != nullptr ? *innermost_->operation_ : thread_;
+    const ThreadContext& here = ThreadContext::here();
+    if (here.innermost_scope != nullptr) return *here.innermost_scope->operation_;
+    return here.outside != nullptr ? *here.outside : thread_;
   }
   // A coroutine resumes another one, of which it was a part.
   static void continue_as(const Operation& operation) {
-    if (innermost_ != nullptr) innermost_->operation_ = &operation;
+    CurrentTaskScope* innermost = ThreadContext::here().innermost_scope;
+    if (innermost != nullptr) innermost->operation_ = &operation;
   }
 
  private:
-  static inline constinit thread_local CurrentTaskScope* innermost_ = nullptr;
   static inline constinit thread_local Operation thread_{};
 
   const TaskOperation own_;

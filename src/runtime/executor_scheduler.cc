@@ -5,6 +5,7 @@
 #include <set>
 
 #include "base/mutex.h"
+#include "runtime/current_scheduler.h"
 #include "runtime/service_thread.h"
 
 namespace keyway {
@@ -36,6 +37,8 @@ class ExecutorScheduler final : public Scheduler {
   TimePoint now() const override { return std::chrono::steady_clock::now(); }
   void add_timer(Timer& timer, TimePoint deadline) override { service_.add_timer(timer, deadline); }
   bool cancel_timer(Timer& timer) override { return service_.cancel_timer(timer); }
+  // Nothing is known of the executor: it may have a single thread.
+  std::size_t max_threads() const override { return 1; }
   void wait_for_turns_in_progress() override {
     MutexLock lock(mutex_);
     std::set<std::uint64_t> in_progress = turns_;
@@ -58,7 +61,10 @@ class ExecutorScheduler final : public Scheduler {
     }
     const RunningHere outer = std::exchange(running_here, here);
     Turn turn;
-    runnable.run(turn);
+    {
+      const CurrentScheduler current(this);
+      runnable.run(turn);
+    }
     running_here = outer;
     if (turn.again != nullptr) post(*turn.again);
     MutexLock lock(mutex_);

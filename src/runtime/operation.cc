@@ -71,4 +71,12 @@ std::string operation_name(std::uint64_t id) {
   return "thread " + std::to_string(id & kThreadMask);
 }
 
+Scheduler* scheduler_that_resumes(std::uint64_t id) {
+  Names& names = Names::instance();
+  MutexLock lock(names.mutex);
+  const auto found = names.tasks.find(id);
+  if (found == names.tasks.end() || !found->second->operations().is_coroutine) return nullptr;
+  return &found->second->owner().scheduler();
+}
+
 }  // namespace keyway::detail

@@ -1,7 +1,8 @@
 #include "keyway/task.h"
 
-#include "base/futex.h"
 #include "runtime/current_task.h"
+#include "runtime/thread_wakeup.h"
+#include "runtime/wait_graph.h"
 
 namespace keyway::detail {
 
@@ -16,7 +17,8 @@ TimePoint saturating_add(TimePoint time, Duration duration) {
 
 void Resumption::run(Turn&) {
   // The coroutine may end and take this object with it.
-  resume_as(context_->operation, std::exchange(coroutine_, nullptr));
+  const std::coroutine_handle<> coroutine = std::exchange(coroutine_, nullptr);
+  context_ != nullptr ? resume_as(context_->operation, coroutine) : coroutine.resume();
 }
 
 void resume_as(const Operation& operation, std::coroutine_handle<> coroutine) {
@@ -61,22 +63,56 @@ void SleepAwaiter::await_resume() {
   if (context_->stop.stop_requested()) throw CancelledError("the task was cancelled in a sleep");
 }
 
-std::coroutine_handle<> BlockingCompletion::done() noexcept {
-  done_.store(1, std::memory_order_release);
-  futex_wake_one(done_);
+// ---- sync_wait()
+
+struct SyncWait::State final : WantedWork {
+  State(Scheduler& of, const Operation& part) : target(of), operation(part) {}
+
+  Scheduler& scheduler() const override { return target; }
+  bool includes(const Operation& waiter, const TaskCore*) const override {
+    for (const Operation* one = &waiter; one != nullptr; one = one->parent()) {
+      if (one == &operation) return true;
+    }
+    return false;
+  }
+  std::string name() const override { return "a coroutine"; }
+
+  Scheduler& target;
+  const Operation& operation;
+  ThreadWakeup wakeup;
+  WaitGraph::Edge edge;
+  bool linked = false;
+};
+
+SyncWait::SyncWait(Scheduler& scheduler, const Operation& operation)
+    : state_(std::make_unique<State>(scheduler, operation)) {
+  WaitGraph::Edge& edge = state_->edge;
+  edge.operation = &Operation::current();
+  edge.waiter = edge.operation->task();
+  edge.holds_permit = edge.waiter != nullptr && edge.waiter->holds_permits();
+  edge.work = state_.get();
+  edge.thread = Scheduler::current();
+  // A thread that is nobody's and holds no lock is in nobody's way.
+  if (edge.waiter == nullptr && edge.thread == nullptr && edge.operation->locks_held == 0) return;
+  if (Result<void> begun = WaitGraph::instance().begin(edge); !begun) {
+    throw Exception(begun.error());
+  }
+  state_->linked = true;
+}
+
+SyncWait::~SyncWait() {
+  if (state_->linked) WaitGraph::instance().end(state_->edge);
+}
+
+std::coroutine_handle<> SyncWait::done() noexcept {
+  state_->wakeup.wake();
   return std::noop_coroutine();
 }
 
-void BlockingCompletion::wait(Scheduler& scheduler) {
-  scheduler.begin_blocking();
-  while (done_.load(std::memory_order_acquire) == 0) {
-    if (scheduler.run_one()) continue;
-    // A thread that must look after others too only naps.
-    const bool naps = scheduler.has_no_other_thread();
-    const TimePoint nap_over = std::chrono::steady_clock::now() + std::chrono::milliseconds(1);
-    futex_wait(done_, 0, naps ? Deadline(nap_over) : std::nullopt);
-  }
-  scheduler.end_blocking();
+void SyncWait::wait() {
+  const WaitEnd end = block(state_->wakeup, {.scheduler = &state_->target});
+  KEYWAY_CHECK(end == WaitEnd::kDone,
+               "sync_wait() waits for a coroutine, but the simulation has nothing more to run");
 }
 
 }  // namespace keyway::detail

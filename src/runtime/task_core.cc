@@ -31,19 +31,20 @@ bool TaskCore::set_continuation(Continuation& continuation) noexcept {
   return (state_.fetch_or(kContinuation, std::memory_order_acq_rel) & kDone) == 0;
 }
 
-bool TaskCore::sleep_until_done(const TimePoint* deadline, const std::stop_token& stop) {
-  // Changes the word that the sleeper sleeps on, so that a stop is never slept through.
-  const std::stop_callback kick(stop, [this] {
-    state_.fetch_add(kKick, std::memory_order_relaxed);
-    futex_wake_all(state_);
-  });
-  const Deadline until = deadline != nullptr ? Deadline(*deadline) : std::nullopt;
-  while (true) {
-    const std::uint32_t state = state_.fetch_or(kSleepers, std::memory_order_acq_rel) | kSleepers;
-    if ((state & kDone) != 0) return true;
-    if (stop.stop_requested()) return false;
-    if (!futex_wait(state_, state, until)) return done();
-  }
+bool TaskCore::remove_continuation() noexcept {
+  std::uint32_t state = state_.load(std::memory_order_relaxed);
+  do {
+    if ((state & kDone) != 0) return false;
+    // acq_rel: publish() either sees that it is gone, or has called it.
+  } while (!state_.compare_exchange_weak(state, state & ~kContinuation, std::memory_order_acq_rel,
+                                         std::memory_order_relaxed));
+  return true;
+}
+
+// Changes the word that a waiter sleeps on, so that it does not sleep through a stop request.
+void TaskCore::kick() noexcept {
+  state_.fetch_add(kKick, std::memory_order_relaxed);
+  futex_wake_all(state_);
 }
 
 void TaskCore::release() noexcept {

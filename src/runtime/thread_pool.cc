@@ -15,6 +15,7 @@
 #include "keyway/detail/block_pool.h"
 #include "keyway/detail/check.h"
 #include "lanes/ready_queue.h"
+#include "runtime/current_scheduler.h"
 #include "runtime/idle_protocol.h"
 #include "runtime/pool_growth.h"
 #include "runtime/service_thread.h"
@@ -45,7 +46,7 @@ unsigned usable_cores() {
 
 class ThreadPool::Impl {
  public:
-  explicit Impl(ThreadPoolOptions options);
+  Impl(ThreadPool& pool, ThreadPoolOptions options);
   ~Impl() { end_threads(); }
   void end_threads() KEYWAY_EXCLUDES(workers_mutex_);
 
@@ -60,8 +61,7 @@ class ThreadPool::Impl {
   void end_blocking();
   void add_idle_listener(IdleListener& listener) KEYWAY_EXCLUDES(listeners_mutex_);
   void remove_idle_listener(IdleListener& listener) KEYWAY_EXCLUDES(listeners_mutex_);
-  bool has_no_other_thread() const;
-  bool run_one_here();
+  std::size_t max_threads() const { return max_threads_; }
   ThreadPoolStats stats() const KEYWAY_EXCLUDES(workers_mutex_);
 
  private:
@@ -90,6 +90,7 @@ class ThreadPool::Impl {
   bool join_all() KEYWAY_EXCLUDES(workers_mutex_);
 
   // Constant after construction.
+  ThreadPool& pool_;
   const unsigned cores_;
   const unsigned base_threads_;
   const unsigned max_threads_;
@@ -131,8 +132,9 @@ constinit thread_local ThisThread this_thread;
 
 }  // namespace
 
-ThreadPool::Impl::Impl(ThreadPoolOptions options)
-    : cores_(usable_cores()),
+ThreadPool::Impl::Impl(ThreadPool& pool, ThreadPoolOptions options)
+    : pool_(pool),
+      cores_(usable_cores()),
       base_threads_(options.threads > 0 ? options.threads : cores_),
       max_threads_(std::max(base_threads_, options.max_threads)),
       idle_timeout_(options.idle_timeout),
@@ -166,6 +168,7 @@ bool ThreadPool::Impl::join_all() {
 
 void ThreadPool::Impl::run(Worker& me) {
   this_thread = {.pool = this, .worker = &me};
+  const CurrentScheduler current(&pool_);
   TickClock clock;
   Turn turn{.clock = &clock};
   bool searching = true;   // as IdleProtocol::thread_started() has it
@@ -451,20 +454,6 @@ void ThreadPool::Impl::remove_idle_listener(IdleListener& listener) {
   std::erase(listeners_, &listener);
 }
 
-bool ThreadPool::Impl::has_no_other_thread() const {
-  return this_thread.pool == this && idle_.counts().threads >= max_threads_;
-}
-
-bool ThreadPool::Impl::run_one_here() {
-  if (!has_no_other_thread()) return false;
-  Runnable* item = ready_.pop();
-  if (item == nullptr) return false;
-  Turn turn;
-  item->run(turn);
-  if (turn.again != nullptr) post(*turn.again);
-  return true;
-}
-
 // ---- what others ask
 
 void ThreadPool::Impl::wait_for_turns_in_progress() {
@@ -479,7 +468,10 @@ void ThreadPool::Impl::wait_for_turns_in_progress() {
     // acquire: pairs with run_one().
     const std::uint64_t edge = worker->turn_edges.load(std::memory_order_acquire);
     if (edge % 2 == 0) continue;
-    while (worker->turn_edges.load(std::memory_order_acquire) == edge) std::this_thread::yield();
+    while (worker->turn_edges.load(std::memory_order_acquire) == edge &&
+           worker->blocking_depth.load(std::memory_order_acquire) == 0) {
+      std::this_thread::yield();
+    }
   }
 }
 
@@ -497,7 +489,7 @@ ThreadPoolStats ThreadPool::Impl::stats() const {
   return stats;
 }
 
-ThreadPool::ThreadPool(ThreadPoolOptions options) : impl_(std::make_unique<Impl>(options)) {}
+ThreadPool::ThreadPool(ThreadPoolOptions options) : impl_(std::make_unique<Impl>(*this, options)) {}
 ThreadPool::~ThreadPool() = default;
 void ThreadPool::end_threads() { impl_->end_threads(); }
 ThreadPoolStats ThreadPool::stats() const { return impl_->stats(); }
@@ -512,7 +504,6 @@ void ThreadPool::add_idle_listener(IdleListener& listener) { impl_->add_idle_lis
 void ThreadPool::remove_idle_listener(IdleListener& listener) {
   impl_->remove_idle_listener(listener);
 }
-bool ThreadPool::has_no_other_thread() const { return impl_->has_no_other_thread(); }
-bool ThreadPool::run_one() { return impl_->run_one_here(); }
+std::size_t ThreadPool::max_threads() const { return impl_->max_threads(); }
 
 }  // namespace keyway

@@ -1,23 +1,33 @@
-// Who waits for whom: so that a wait which could never end is refused instead of begun.
+// Every wait of the process that could be part of a cycle, so that a wait which could never end is refused instead of
+// begun.
 //
-// An edge is an operation that waits for a task, or for a lock. A wait for a task may end if that one runs; or if
-// it stands in a queue, or must come back to it, and enough of those who hold permits there can get out of the way.
-// A wait for a lock may end if those who hold it can let go. A coroutine that waits for several ends when
-// all of these waits do. Every wait is checked when it begins, together with all that are there, so the
-// one that would close a cycle finds it. What may end then can only be kept from it by a limit that goes
-// down later: see look_again().
+// An edge is an operation that waits for a task, for a lock, or for other work. The wait can end
+//   for a task   if the task's own waits can end; if it has a permit of its lane or can get one; and if its scheduler has
+//                a thread for it;
+//   for a lock   if the waits of its holders can end, and those that are coroutines can get a thread;
+//   for work     if the waits of all of its parts can end, and its scheduler has a thread.
+// Permits of a lane and threads of a scheduler are counted the same way: a waiter that can end gives back what it
+// holds, and waiters that cannot end must leave enough of it. The set of waits that can end is the least one that these
+// rules give, so waits on each other are not in it.
 //
-// There is one graph in a process, so that cycles through several executors, and through locks, are found too.
+// Cost: a wait is checked in constant time if its target does not wait itself and needs nothing that waiters hold, or if
+// nothing depends on the waiter. Otherwise the check follows the edges from the target.
 //
-// Thread safety: every method from any thread. Owners are asked for need() and to
-// give_back_permit(), and locks for their holders, under the graph's mutex.
+// There is one graph in a process: cycles may run through several executors, and through locks.
+//
+// Thread safety: every method from any thread. Under the graph's mutex it asks owners for need() and to give a permit
+// back, and locks for their holders.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
-#include <list>
 #include <string>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
 #include <vector>
+
+#include <boost/intrusive/list.hpp>
 
 #include "base/mutex.h"
 #include "keyway/detail/operation.h"
@@ -26,7 +36,7 @@
 
 namespace keyway {
 
-// A lock that somebody wants, as the graph sees it.
+// A lock that an operation waits for.
 class WantedLock {
  public:
   // The operations that keep `waiter` from it: its holders, by their ids.
@@ -37,56 +47,124 @@ class WantedLock {
   ~WantedLock() = default;
 };
 
+// Work that a thread waits for and that is not a single task: all tasks of an executor, or a coroutine.
+class WantedWork {
+ public:
+  virtual Scheduler& scheduler() const = 0;
+  // Whether `waiter`'s wait holds the work up.
+  virtual bool includes(const detail::Operation& waiter, const detail::TaskCore* task) const = 0;
+  virtual std::string name() const = 0;
+
+ protected:
+  ~WantedWork() = default;
+};
+
 class WaitGraph {
+  struct WaiterNode;
+  struct Search;
+  // A lane: a hash of its owner and key. Two lanes with the same id, one in 2^64, would only refuse too much.
+  using LaneId = std::uint64_t;
+
  public:
   static WaitGraph& instance();
 
+  // One wait. The waiter owns it; it is linked from begin() to end().
   struct Edge {
-    const detail::Operation* operation = nullptr;  // who waits
-    detail::TaskCore* waiter = nullptr;            // its task; null: none
-    detail::TaskCore* task = nullptr;              // what it waits for: a task
-    const WantedLock* lock = nullptr;              // or a lock
-    bool holds_permit = false;                     // of its task's lane, while it waits
-    bool bounded = false;                          // ends by itself, by a timeout
+    const detail::Operation* operation = nullptr;  // that waits
+    detail::TaskCore* waiter = nullptr;            // its task, if any
+    // What it waits for: one of these.
+    detail::TaskCore* task = nullptr;
+    const WantedLock* lock = nullptr;
+    const WantedWork* work = nullptr;
+
+    bool holds_permit = false;    // the waiter keeps its lane's permit meanwhile
+    bool bounded = false;         // it ends by itself, by a timeout
+    Scheduler* thread = nullptr;  // whose thread it blocks; null: none
+
+   private:
+    friend class WaitGraph;
+    const detail::TaskCore* ends_with = nullptr;
+    LaneId target_lane = 0;
+    WaiterNode* node = nullptr;
+    bool can_end = false;   // of the search
+    std::uint64_t seen = 0;  // the search that found it last
+    boost::intrusive::list_member_hook<> all_hook;
+    boost::intrusive::list_member_hook<> waiter_hook;
+    boost::intrusive::list_member_hook<> thread_hook;
   };
-  using Ticket = std::list<Edge>::iterator;
 
-  // Adds the edge, or finds that it would close a cycle: an error (kWaitCycle) that names it.
-  Result<Ticket> begin(const Edge& edge) KEYWAY_EXCLUDES(mutex_);
-  void end(Ticket ticket) KEYWAY_EXCLUDES(mutex_);
+  // Links the edge, or refuses it: an error (kWaitCycle, or kNoThread) that names the cycle.
+  Result<void> begin(Edge& edge) KEYWAY_EXCLUDES(mutex_);
+  // Links it in any case: for a wait that cannot be refused.
+  void begin_unchecked(Edge& edge) KEYWAY_EXCLUDES(mutex_);
+  void end(Edge& edge) KEYWAY_EXCLUDES(mutex_);
 
-  // Which task `waiter` waits for, for people; empty if it waits for none.
+  // The name of what `waiter` waits for, for people; empty if it does not wait.
   std::string waits_for(const detail::TaskCore& waiter) KEYWAY_EXCLUDES(mutex_);
 
-  // To be called when fewer may run in a lane than before. Where tasks that wait hold permits which the
-  // others would now need for ever, they give them back for the time of the wait.
-  // True if any did.
-  bool look_again() KEYWAY_EXCLUDES(mutex_) {
-    // A wait that began before the limit went down is seen here: its check and the change of the
-    // limit are under the lane's lock. One that begins afterwards sees the new limit.
-    return edge_count_.load(std::memory_order_relaxed) > 0 && free_what_is_stuck();
+  // To be called when fewer may run in a lane than before, or a costlier task stands in it. Waiters that hold permits
+  // there which others would now need for ever give them back for the time of the wait. True if any did.
+  bool room_shrank(const detail::TaskOwner& owner, std::string_view key) KEYWAY_EXCLUDES(mutex_) {
+    // relaxed: a wait that began before the lane changed is seen here, for its check and the change are under the
+    // lane's lock. One that begins afterwards sees the new lane.
+    return edge_count_.load(std::memory_order_relaxed) > 0 &&
+           free_what_is_stuck(lane_id(owner, key));
   }
 
  private:
-  // Tasks and locks on the way from the new wait to the one in question, and those whose waits are known to
-  // end. If one does not: the edges of the cycle, the last one first.
-  struct Search {
-    std::vector<const void*> path;
-    std::vector<const void*> ending;
-    std::vector<const Edge*> cycle;
+  template <auto Hook>
+  using EdgeList = boost::intrusive::list<Edge, boost::intrusive::member_hook<
+                                                    Edge, boost::intrusive::list_member_hook<>, Hook>>;
+
+  // A task that waits, perhaps in several branches.
+  struct WaiterNode {
+    EdgeList<&Edge::waiter_hook> edges;
+    bool holds_permit = false;
+    LaneId lane = 0;
+    std::uint32_t units = 0;
+    boost::intrusive::list_member_hook<> lane_hook;
   };
-  bool free_what_is_stuck() KEYWAY_EXCLUDES(mutex_);
-  void gave_back(const detail::TaskCore& waiter) KEYWAY_REQUIRES(mutex_);
-  bool may_end(const Edge& edge, Search& search) KEYWAY_REQUIRES(mutex_);
-  bool find_out(detail::TaskCore& target, Search& search) KEYWAY_REQUIRES(mutex_);
-  bool find_out(const Edge& edge, const WantedLock& lock, Search& search) KEYWAY_REQUIRES(mutex_);
-  template <class Belongs>  // bool belongs(const Edge&)
-  bool all_may_end(Belongs belongs, Search& search) KEYWAY_REQUIRES(mutex_);
-  bool all_waits_may_end(const detail::TaskCore* waiter, Search& search) KEYWAY_REQUIRES(mutex_);
+  // A lane with waiters that hold its permits, or with tasks that are waited for.
+  struct LaneNode {
+    boost::intrusive::list<WaiterNode,
+                           boost::intrusive::member_hook<WaiterNode, boost::intrusive::list_member_hook<>,
+                                                         &WaiterNode::lane_hook>>
+        holders;
+    std::uint64_t held = 0;     // permits of these
+    std::uint64_t targets = 0;  // edges whose task is in this lane
+    bool unused() const { return holders.empty() && targets == 0; }
+  };
+
+  static LaneId lane_id(const detail::TaskOwner& owner, std::string_view key);
+  static LaneId lane_id(const detail::TaskCore& task) {
+    return lane_id(task.owner(), task.group_key());
+  }
+  void link(Edge& edge) KEYWAY_REQUIRES(mutex_);
+  void unlink(Edge& edge) KEYWAY_REQUIRES(mutex_);
+  void hold_lane(WaiterNode& node, LaneId lane, std::uint32_t units) KEYWAY_REQUIRES(mutex_);
+  void let_lane_go(WaiterNode& node) KEYWAY_REQUIRES(mutex_);
+  void forget_lane_if_unused(LaneId lane) KEYWAY_REQUIRES(mutex_);
+  std::size_t blocked_threads(const Scheduler* scheduler) const KEYWAY_REQUIRES(mutex_);
+  bool threads_are_scarce(const Scheduler* scheduler) const KEYWAY_REQUIRES(mutex_);
+  std::uint64_t held_in(LaneId lane) const KEYWAY_REQUIRES(mutex_);
+  bool nothing_depends_on(const Edge& edge) const KEYWAY_REQUIRES(mutex_);
+  bool can_end_at_once(Edge& edge) KEYWAY_REQUIRES(mutex_);
+  bool free_what_is_stuck(LaneId lane) KEYWAY_EXCLUDES(mutex_);
+  void explore(Search& search) KEYWAY_REQUIRES(mutex_);
+  void settle(Search& search) KEYWAY_REQUIRES(mutex_);
 
   std::atomic<std::size_t> edge_count_{0};  // written under mutex_
   Mutex mutex_;
-  std::list<Edge> edges_ KEYWAY_GUARDED_BY(mutex_);
+  EdgeList<&Edge::all_hook> edges_ KEYWAY_GUARDED_BY(mutex_);
+  std::unordered_map<const detail::TaskCore*, WaiterNode> waiters_ KEYWAY_GUARDED_BY(mutex_);
+  std::unordered_map<LaneId, LaneNode> lanes_ KEYWAY_GUARDED_BY(mutex_);
+  std::unordered_map<const detail::TaskCore*, std::size_t> targets_ KEYWAY_GUARDED_BY(mutex_);
+  // By the id of each operation that an edge's operation is, or is a part of.
+  std::unordered_map<std::uint64_t, std::unordered_set<Edge*>> by_operation_ KEYWAY_GUARDED_BY(mutex_);
+  std::unordered_map<const Scheduler*, EdgeList<&Edge::thread_hook>> threads_
+      KEYWAY_GUARDED_BY(mutex_);
+  std::size_t work_edges_ KEYWAY_GUARDED_BY(mutex_) = 0;
+  std::uint64_t searches_ KEYWAY_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace keyway

@@ -7,6 +7,7 @@
 #include "base/tick_clock.h"
 #include "keyway/detail/block_pool.h"
 #include "keyway/detail/check.h"
+#include "runtime/current_scheduler.h"
 
 namespace keyway {
 namespace {
@@ -38,6 +39,7 @@ void WorkerThread::wake() {
 
 void WorkerThread::run() {
   this_thread_ = this;
+  const CurrentScheduler current(this);
   TickClock clock;
   Turn turn{.clock = &clock};
   std::uint64_t edge = 0;
@@ -73,16 +75,6 @@ bool WorkerThread::wait_for_work() {
       keeps_memory = std::nullopt;
     }
   }
-}
-
-bool WorkerThread::run_one() {
-  if (!has_no_other_thread()) return false;
-  Runnable* item = ready_.pop();
-  if (item == nullptr) return false;
-  Turn turn;
-  item->run(turn);
-  if (turn.again != nullptr) ready_.push(*turn.again);
-  return true;
 }
 
 void WorkerThread::wait_for_turns_in_progress() {

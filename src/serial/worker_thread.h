@@ -3,7 +3,8 @@
 //
 // Guarantees:
 //   (1) Everything that is posted runs on the one thread, in the order of posting; no wake-up is lost.
-//   (2) A task that waits on the thread for another one lets it run what is posted meanwhile.
+//   (2) While a task waits on the thread, nothing else runs there; a wait for work of this very thread is refused
+//       (ErrorCode::kNoThread).
 //
 // Thread safety: every method from any thread; end_thread() from one at a time.
 // Lifetime: the destructor runs what is still posted, then joins. `timers` outlives it.
@@ -33,8 +34,7 @@ class WorkerThread final : public Scheduler {
   void add_timer(Timer& timer, TimePoint deadline) override { timers_.add_timer(timer, deadline); }
   bool cancel_timer(Timer& timer) override { return timers_.cancel_timer(timer); }
   void wait_for_turns_in_progress() override;
-  bool run_one() override;
-  bool has_no_other_thread() const override { return this_thread_ == this; }
+  std::size_t max_threads() const override { return 1; }
 
  private:
   static inline constinit thread_local const WorkerThread* this_thread_ = nullptr;

@@ -53,7 +53,7 @@ class Operation {
   // counted here.
   mutable std::uint32_t locks_held = 0;
 
- protected:
+  // Whether it has drawn one: without, it has never asked for a lock.
   bool has_id() const { return id_ != 0; }
 
  private:
@@ -82,6 +82,9 @@ class TaskOperation final : public Operation {
 
 // For people: the task's name, or the thread on which the operation drew its id.
 std::string operation_name(std::uint64_t id);
+
+// If the operation of this id is a coroutine task: the scheduler whose thread it needs to go on. Otherwise null.
+Scheduler* scheduler_that_resumes(std::uint64_t id);
 
 }  // namespace detail
 }  // namespace keyway

@@ -13,6 +13,7 @@
 #include <string>
 #include <string_view>
 
+#include "keyway/detail/check.h"
 #include "keyway/detail/short_text.h"
 #include "keyway/detail/task_extras.h"
 #include "keyway/detail/waiter.h"
@@ -69,8 +70,9 @@ class TaskOwner {
   virtual Result<Waited> wait(TaskCore& task, const TimePoint* deadline, std::stop_token stop) = 0;
   // `waiter`, one of this owner's and the calling one, is going to wait for `target`. Error as above.
   // `bounded`: it ends by itself, by a timeout.
+  // `blocks`: the calling thread waits, not a coroutine.
   virtual Result<std::unique_ptr<TaskWait>> begin_wait(TaskCore& waiter, TaskCore& target,
-                                                       bool bounded) = 0;
+                                                       bool bounded, bool blocks) = 0;
   // `task`, one of this owner's and the calling one, is going to do nothing for a while: gives its global permit
   // back. Null if it has none.
   virtual std::unique_ptr<TaskWait> begin_rest(TaskCore& task) = 0;
@@ -79,8 +81,9 @@ class TaskOwner {
   virtual Runnable* give_back_permit(TaskCore& waiter) = 0;
   // What `task`, one of this owner's, needs of its lane before it can run or go on.
   struct Need {
-    std::uint64_t room = 0;   // 0: nothing
-    std::uint64_t limit = 0;  // how much room there is in all
+    std::uint64_t room = 0;   // permits; 0: none
+    std::uint64_t limit = 0;  // of the lane
+    bool thread = false;      // one of its scheduler's
   };
   virtual Need need(TaskCore& task) = 0;
   // The task with which `task` ends, if it does not run by itself; only to be compared.
@@ -97,6 +100,7 @@ class TaskOwner {
 struct TaskOperations {
   std::uint32_t size_bytes;  // without the names
   bool is_return;            // not a task, but one that comes back for its permit after a wait
+  bool is_coroutine;
   // Runs the callable and keeps its result. False: a coroutine that is suspended.
   bool (*run)(TaskCore&, TaskStatus&);
   // After a coroutine was suspended and has ended: keeps its result.
@@ -118,7 +122,8 @@ struct TaskOperations {
   bool (*request_stop)(TaskCore&);
 };
 
-// Told that a task is done, by the thread that ended it.
+// Told that a task is done, by the thread that ended it. Must be short, and must not run code of the user's: that thread
+// may hold the next task.
 class Continuation {
  public:
   virtual void task_done() noexcept = 0;
@@ -172,8 +177,12 @@ class TaskCore {
   // place_.next while it waits; what follows here while it runs; the end time when it is done.
   void set_lane(Lane* lane) { place_.next = reinterpret_cast<Waiter*>(lane); }
   Lane* lane() const { return reinterpret_cast<Lane*>(place_.next); }
-  // Not if its caller runs it. REQUIRES: it runs.
-  bool holds_permits() const { return lane() != nullptr; }
+  // Not if its caller runs it, nor once it is ending. REQUIRES: it runs.
+  bool holds_permits() const { return lane() != nullptr && !ending(); }
+
+  // Whether it has given its permits back for good: only listeners and the result are left.
+  bool ending() const { return (state_.load(std::memory_order_relaxed) & kEnding) != 0; }
+  void set_ending() { state_.fetch_or(kEnding, std::memory_order_relaxed); }
 
   TimePoint started() const { return TimePoint(Duration(started_)); }
   TimePoint ended() const {
@@ -216,13 +225,23 @@ class TaskCore {
   }
   // False if the task is done already; then nobody will be called.
   bool set_continuation(Continuation& continuation) noexcept;
+  // The opposite. False if the task is done already; then its continuation is being called, or has been.
+  bool remove_continuation() noexcept;
   // True for the first who takes the result.
   bool take_result() noexcept {
     return (state_.fetch_or(kTaken, std::memory_order_relaxed) & kTaken) == 0;
   }
-  // Sleeps until the task is done, the deadline, or kick(). True if it is done.
-  bool sleep_until_done(const TimePoint* deadline, const std::stop_token& stop);
-  void retain() noexcept { state_.fetch_add(1, std::memory_order_relaxed); }
+  // A thread may wait for it: see runtime/blocking.h.
+  std::uint32_t announce() noexcept {
+    // acq_rel: publish() sees the sleeper; the caller sees the result.
+    return state_.fetch_or(kSleepers, std::memory_order_acq_rel) | kSleepers;
+  }
+  const std::atomic<std::uint32_t>& word() const noexcept { return state_; }
+  void kick() noexcept;
+  void retain() noexcept {
+    const std::uint32_t state = state_.fetch_add(1, std::memory_order_relaxed);
+    KEYWAY_CHECK((state & kReferences) < kReferences, "a task has more references than it can count");
+  }
   void release() noexcept;
 
  protected:
@@ -245,20 +264,21 @@ class TaskCore {
   ~TaskCore() = default;
 
  private:
-  // state_: how many references (8 bits), then flags, the status (3 bits), and a counter that only
+  // state_: the number of references, then flags, the status (3 bits), and a counter that only
   // changes so that sleepers look again.
-  static constexpr std::uint32_t kReferences = 0xff;
-  static constexpr std::uint32_t kDone = 1U << 8;
-  static constexpr std::uint32_t kTaken = 1U << 9;
-  static constexpr std::uint32_t kSleepers = 1U << 10;
-  static constexpr std::uint32_t kContinuation = 1U << 11;
-  static constexpr int kStatusShift = 12;
+  static constexpr std::uint32_t kReferences = (1U << 12) - 1;
+  static constexpr std::uint32_t kDone = 1U << 12;
+  static constexpr std::uint32_t kTaken = 1U << 13;
+  static constexpr std::uint32_t kSleepers = 1U << 14;
+  static constexpr std::uint32_t kContinuation = 1U << 15;
+  static constexpr int kStatusShift = 16;
   static constexpr std::uint32_t kStatusMask = 7;
-  static constexpr std::uint32_t kPlace = 1U << 15;
-  static constexpr std::uint32_t kExtras = 1U << 16;
-  static constexpr std::uint32_t kAwaitsRoom = 1U << 17;
-  static constexpr std::uint32_t kHandsOver = 1U << 18;
-  static constexpr std::uint32_t kKick = 1U << 20;
+  static constexpr std::uint32_t kPlace = 1U << 19;
+  static constexpr std::uint32_t kExtras = 1U << 20;
+  static constexpr std::uint32_t kAwaitsRoom = 1U << 21;
+  static constexpr std::uint32_t kHandsOver = 1U << 22;
+  static constexpr std::uint32_t kEnding = 1U << 23;
+  static constexpr std::uint32_t kKick = 1U << 24;
 
   static std::size_t extras_offset(std::size_t names_end) {
     return (names_end + alignof(TaskExtras) - 1) / alignof(TaskExtras) * alignof(TaskExtras);

@@ -283,6 +283,7 @@ template <class F>
 constexpr TaskOperations TaskNode<F>::kOperations{
     .size_bytes = static_cast<std::uint32_t>(sizeof(TaskNode)),
     .is_return = false,
+    .is_coroutine = kCoroutine,
     .run = &run,
     .collect = &collect,
     .drop = &drop,

@@ -8,8 +8,9 @@
 //   EXPECT_EQ(handle.join().value(), 42);
 //
 // Guarantees:
-//   (1) One step at a time, on the thread that asks for it. A wait inside (join, sync_wait) makes steps
-//       until it is satisfied.
+//   (1) One step at a time, on the thread that asks for it. A wait outside of items (join, sync_wait) makes
+//       steps until it is satisfied. An item that waits sleeps on a stack of its own while others run, as a
+//       thread of a pool would; so no item is ever buried below another.
 //   (2) With a seed, the next item is picked at random among those that are ready: any order that some
 //       number of threads could bring about, item by item. Without one, in the order of posting.
 //   (3) Time moves only when nothing is ready, to the next timer, or by advance().
@@ -26,7 +27,7 @@
 
 namespace keyway::testing {
 
-class SimScheduler final : public Scheduler {
+class SimScheduler final : public DrivenScheduler {
  public:
   SimScheduler();
   explicit SimScheduler(std::uint64_t seed);
@@ -34,7 +35,6 @@ class SimScheduler final : public Scheduler {
 
   // One item or one timer. False if there is neither.
   bool run_one() override;
-  bool has_no_threads() const override { return true; }
   // Steps until nothing is ready and no timer waits; the number of steps.
   std::size_t run_until_idle();
   // Steps until nothing is ready, but lets no time pass.
@@ -51,6 +51,8 @@ class SimScheduler final : public Scheduler {
   void add_timer(Timer& timer, TimePoint deadline) override;
   bool cancel_timer(Timer& timer) override;
   void wait_for_turns_in_progress() override {}
+  Slept sleep(const std::atomic<std::uint32_t>& word, std::uint32_t expected,
+              const TimePoint* deadline) override;
 
  private:
   class Impl;

@@ -1,0 +1,41 @@
+// A wait of the calling thread for a task, from its check to its end. Within a task, it is that task's wait: the task
+// gives back what the other one needs, and has it again afterwards.
+//
+//   BlockedWait wait;
+//   if (Result<void> begun = wait.begin(task, bounded); !begun) return begun.error();
+//   block(task, ...);
+//   wait.end(scheduler);
+#pragma once
+
+#include <memory>
+
+#include "keyway/detail/task_core.h"
+#include "runtime/wait_graph.h"
+
+namespace keyway {
+
+class BlockedWait {
+ public:
+  BlockedWait() = default;
+  ~BlockedWait();
+  BlockedWait(const BlockedWait&) = delete;
+  BlockedWait& operator=(const BlockedWait&) = delete;
+
+  // An error (kWaitCycle, kNoThread) if the wait could never end.
+  Result<void> begin(detail::TaskCore& target, bool bounded);
+  // The same for work that is not a single task.
+  Result<void> begin(const WantedWork& work, bool bounded);
+  // Blocks until the permits are back. `target`: the scheduler of what was waited for.
+  void end(Scheduler& target);
+
+ private:
+  // Whether something may depend on the calling thread; otherwise its wait need not be known.
+  bool may_be_in_the_way();
+  Result<void> link();
+
+  std::unique_ptr<detail::TaskWait> of_task_;
+  WaitGraph::Edge edge_;
+  bool linked_ = false;
+};
+
+}  // namespace keyway

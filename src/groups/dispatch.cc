@@ -1,0 +1,174 @@
+#include "groups/dispatch.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "keyway/detail/check.h"
+
+namespace keyway {
+namespace {
+
+std::unique_ptr<GlobalGate> make_gate(const GroupPolicy& policy, bool shares) {
+  if (policy.global_max_in_flight == kUnlimited) return nullptr;
+  const GateOrder order = shares                ? GateOrder::kShares
+                          : policy.oldest_first ? GateOrder::kAge
+                                                : GateOrder::kArrival;
+  return std::make_unique<GlobalGate>(static_cast<std::uint32_t>(policy.global_max_in_flight),
+                                      order);
+}
+
+}  // namespace
+
+Dispatch::Dispatch(const GroupPolicy& policy, Scheduler& scheduler, LaneTable& table, bool shares)
+    : scheduler_(scheduler), table_(table), shares_(shares), gate_(make_gate(policy, shares)) {}
+
+// ---- the global limit
+
+void Dispatch::leave_gate(Lane& lane, Aftermath& aftermath) {
+  if (gate_ == nullptr) return;
+  Lane* leaving = &lane;
+  while (leaving != nullptr) {
+    const GlobalGate::Next next = gate_->leave(*leaving);
+    if (shares_) table_.unpin(*leaving);
+    if (next.lane != nullptr) aftermath.post(*next.lane);
+    leaving = nullptr;
+    // A returner that cannot use its permit yet gives it to the next one.
+    if (next.returner != nullptr) leaving = next.returner->go_on(aftermath);
+  }
+}
+
+void Dispatch::set_global_limit(std::uint32_t limit, Aftermath& aftermath) {
+  GlobalGate::Served served = gate_->set_limit(limit);
+  for (Lane* lane : served.lanes) aftermath.post(*lane);
+  for (GlobalGate::Returner* returner : served.returners) {
+    if (Lane* lane = returner->go_on(aftermath)) leave_gate(*lane, aftermath);
+  }
+}
+
+// A lane that the gate has served keeps no permit while it waits for something else.
+void Dispatch::give_up_served_permit(Lane& lane, Aftermath& aftermath) {
+  if (!std::exchange(lane.has_global_permit, false)) return;
+  pin_for_gate(lane);  // leave_gate() unpins
+  leave_gate(lane, aftermath);
+}
+
+// ---- pause
+
+void Dispatch::pause() {
+  MutexLock lock(mutex_);
+  paused_.store(true, std::memory_order_release);
+}
+
+void Dispatch::resume(Aftermath& aftermath) {
+  MutexLock lock(mutex_);
+  // release: pairs with admit().
+  paused_.store(false, std::memory_order_release);
+  for (Lane* lane : held_) aftermath.post(*lane);
+  held_.clear();
+  held_at_.clear();
+}
+
+// False if the turn goes on: nothing is paused any more, or a task in the lane began before the pause.
+bool Dispatch::hold(Lane& lane, Aftermath& aftermath) {
+  give_up_served_permit(lane, aftermath);
+  MutexLock lock(mutex_);
+  if (!paused_.load(std::memory_order_relaxed) || lane.somebody_returns()) return false;
+  held_at_[&lane] = held_.insert(held_.end(), &lane);
+  return true;
+}
+
+// ---- rates
+
+// Only the worker with the turn takes tokens. So the one that was there before the gate is there behind it, and no token
+// is taken by a lane that stands in the gate's line.
+Dispatch::Admitted Dispatch::admit_rated(Lane& lane, GroupState& state, Aftermath& aftermath) {
+  bool has_token = false;
+  {
+    SpinGuard guard(state.tokens_lock);
+    const TimePoint now = scheduler_.now();
+    has_token = state.tokens->try_take(now, 0) && state.tokens->next_at() <= now;
+  }
+  if (!has_token && park(lane, state, aftermath)) return Admitted::kNo;
+  if (gate_ != nullptr && !enter_gate(lane)) return Admitted::kNo;
+  if (!has_token) return Admitted::kYes;
+  SpinGuard guard(state.tokens_lock);
+  const bool taken = state.tokens->try_take(scheduler_.now());
+  KEYWAY_CHECK(taken, "a token was taken by a worker without the lane's turn");
+  return Admitted::kWithToken;
+}
+
+void Dispatch::give_token_back(Lane& lane, Aftermath& aftermath) {
+  GroupState& state = GroupState::of(lane);
+  {
+    SpinGuard guard(state.tokens_lock);
+    state.tokens->give_back();
+  }
+  unpark(lane, aftermath);
+}
+
+// False if the lane need not wait: a task in it began before, or the executor is shut down.
+bool Dispatch::park(Lane& lane, GroupState& state, Aftermath& aftermath) {
+  give_up_served_permit(lane, aftermath);
+  MutexLock lock(mutex_);
+  if (no_more_rates_ || lane.somebody_returns()) return false;
+  TimePoint until;
+  {
+    SpinGuard guard(state.tokens_lock);
+    until = state.tokens->next_at();
+  }
+  parked_.insert(&lane);
+  scheduler_.add_timer(state.token_timer, until);
+  return true;
+}
+
+void Dispatch::tokens_came(Lane& lane) {
+  Aftermath aftermath(scheduler_);
+  MutexLock lock(mutex_);
+  if (parked_.erase(&lane) > 0) aftermath.post(lane);
+}
+
+void Dispatch::unpark(Lane& lane, Aftermath& aftermath) {
+  {
+    MutexLock lock(mutex_);
+    if (parked_.erase(&lane) == 0) return;
+  }
+  // Not under the mutex: a timer that fires right now waits for it.
+  scheduler_.cancel_timer(GroupState::of(lane).token_timer);
+  aftermath.post(lane);
+}
+
+void Dispatch::task_returned(Lane& lane, Aftermath& aftermath) {
+  {
+    MutexLock lock(mutex_);
+    if (const auto held = held_at_.find(&lane); held != held_at_.end()) {
+      held_.erase(held->second);
+      held_at_.erase(held);
+      aftermath.post(lane);
+      return;
+    }
+    if (!parked_.contains(&lane)) return;
+  }
+  unpark(lane, aftermath);
+}
+
+void Dispatch::end_rates(Aftermath& aftermath) {
+  std::vector<Lane*> lanes;
+  {
+    MutexLock lock(mutex_);
+    no_more_rates_ = true;
+    lanes.assign(parked_.begin(), parked_.end());
+  }
+  std::ranges::sort(lanes, LaneByKey());
+  for (Lane* lane : lanes) unpark(*lane, aftermath);
+}
+
+std::optional<Duration> Dispatch::tokens_come_in(Lane& lane) {
+  MutexLock lock(mutex_);
+  if (!parked_.contains(&lane)) return std::nullopt;
+  GroupState& state = GroupState::of(lane);
+  SpinGuard guard(state.tokens_lock);
+  return state.tokens->next_at() - scheduler_.now();
+}
+
+}  // namespace keyway

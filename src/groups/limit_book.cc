@@ -1,0 +1,60 @@
+#include "groups/limit_book.h"
+
+#include <algorithm>
+
+namespace keyway {
+namespace {
+
+void merge(GroupLimits& limits, const GroupLimits& change) {
+  if (change.max_concurrency) limits.max_concurrency = change.max_concurrency;
+  if (change.max_in_flight) limits.max_in_flight = change.max_in_flight;
+  if (change.queue_threshold) limits.queue_threshold = change.queue_threshold;
+}
+
+}  // namespace
+
+LimitBook::LimitBook(const GroupPolicy& policy) : policy_(policy) {
+  if (policy_.groups.empty() && !policy_.resolver) uniform_ = resolve({});
+}
+
+LaneLimits LimitBook::resolve(std::string_view key) {
+  GroupLimits limits = policy_.resolve(key);
+  if (changes() > 0) {
+    MutexLock lock(mutex_);
+    if (const auto found = changed_.find(key); found != changed_.end()) {
+      merge(limits, found->second);
+    }
+  }
+  const int threshold = *limits.queue_threshold;
+  return {
+      .running =
+          static_cast<std::uint32_t>(std::min(*limits.max_concurrency, *limits.max_in_flight)),
+      .waiting = threshold == kUnlimited ? kNoLimit : static_cast<std::uint32_t>(threshold),
+  };
+}
+
+Result<void> LimitBook::change(std::string_view key, const GroupLimits& limits) {
+  const std::string of = " of group \"" + std::string(key) + "\"";
+  if (Result<void> valid = detail::validate_limits(limits, of); !valid) return valid;
+  if (limits.weight || limits.guaranteed || limits.rate || limits.adaptive) {
+    return Error{ErrorCode::kInvalidArgument, "weight, guaranteed, rate and adaptive" + of +
+                                                  " cannot change while the executor runs; give "
+                                                  "them in its policy"};
+  }
+  if ((limits.max_concurrency || limits.max_in_flight) && policy_.resolve_shares(key).adaptive) {
+    return Error{ErrorCode::kInvalidArgument,
+                 "the limit" + of + " is adaptive; give floor and ceiling in the policy"};
+  }
+  MutexLock lock(mutex_);
+  merge(changed_.try_emplace(std::string(key)).first->second, limits);
+  // release: pairs with changes().
+  changes_.fetch_add(1, std::memory_order_release);
+  return {};
+}
+
+void LimitBook::forget_changes(std::string_view key) {
+  MutexLock lock(mutex_);
+  if (const auto found = changed_.find(key); found != changed_.end()) changed_.erase(found);
+}
+
+}  // namespace keyway

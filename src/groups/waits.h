@@ -1,0 +1,84 @@
+// The waits of tasks for others, and the permits that they have given back meanwhile.
+//
+// A task that waits for another keeps its lane's permit, so that no other task comes between the halves of a serial
+// task; but it gives back what the other one needs: the global permit always, and the lane's own if the other is of the
+// same lane. It goes on when it has both again, in front of all tasks that wait to begin. A coroutine may wait for
+// several at once, in branches: it goes on when all of these waits are over.
+//
+// A wait's life: begin -> checked by the WaitGraph -> permits given back -> ... -> end -> [lane] -> [gate] -> woken
+//
+// Thread safety: every method from any thread.
+#pragma once
+
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "base/mutex.h"
+#include "groups/dispatch.h"
+#include "groups/intake.h"
+#include "keyway/detail/task_core.h"
+
+namespace keyway {
+
+class Waits {
+ public:
+  Waits(Scheduler& scheduler, LaneTable& table, Intake& intake, Dispatch& dispatch)
+      : scheduler_(scheduler), table_(table), intake_(intake), dispatch_(dispatch) {}
+
+  // `waiter`, the calling task, is going to wait for `target`. An error (kWaitCycle, kNoThread) if that could never end;
+  // then it has given nothing back.
+  Result<std::unique_ptr<detail::TaskWait>> begin(detail::TaskCore& waiter,
+                                                  detail::TaskCore& target, bool bounded,
+                                                  bool blocks) KEYWAY_EXCLUDES(mutex_);
+  // The calling task will do nothing for a while: it gives its global permit back. Null if it has none.
+  std::unique_ptr<detail::TaskWait> begin_rest(detail::TaskCore& task) KEYWAY_EXCLUDES(mutex_);
+  // A waiting task gives its lane's permit back for the rest of the wait. Returns the lane to post, or null.
+  Runnable* give_back_permit(detail::TaskCore& waiter) KEYWAY_EXCLUDES(mutex_);
+
+  bool gave_lane_back(const detail::TaskCore& task) KEYWAY_EXCLUDES(mutex_);
+  // For the worker that took `returning` from its lane: the task it stands for has its permits again.
+  void came_back(detail::TaskCore& returning, Lane& lane, std::uint32_t units)
+      KEYWAY_EXCLUDES(mutex_);
+
+ private:
+  class GroupWait;
+  class Returning;
+
+  // The waits of one task, from its first one until it has its permits again.
+  struct OfTask final : GlobalGate::Returner {
+    OfTask(Waits& all, detail::TaskCore& task) : waits(all), waiter(task) {}
+    Lane* go_on(Aftermath& aftermath) override { return waits.has_global_permit(*this, aftermath); }
+    Lane& gate_lane() override { return *waiter.lane(); }
+
+    Waits& waits;
+    detail::TaskCore& waiter;
+    int open = 0;
+    bool lane_back = false;  // given back
+    bool gate_back = false;
+    bool returning = false;  // it stands in its lane, or at the gate
+    bool uncounted = false;
+    std::vector<detail::Wakeup*> over;  // waits that are over, whose waiters wait for the permits
+  };
+  enum class Next { kNothing, kEnterLane, kEnterGate };
+
+  OfTask& of(detail::TaskCore& waiter) KEYWAY_REQUIRES(mutex_);
+  void give_back(OfTask& task, bool lane, Aftermath& aftermath) KEYWAY_EXCLUDES(mutex_);
+  void count(OfTask& task) KEYWAY_REQUIRES(mutex_);
+  Next begin_return(OfTask& task) KEYWAY_REQUIRES(mutex_);
+  void return_by(OfTask& task, Next next, Aftermath& aftermath) KEYWAY_EXCLUDES(mutex_);
+  void abandon(OfTask& task) KEYWAY_EXCLUDES(mutex_);
+  void end(OfTask& task, detail::Wakeup& wakeup) KEYWAY_EXCLUDES(mutex_);
+  Lane* has_global_permit(OfTask& task, Aftermath& aftermath) KEYWAY_EXCLUDES(mutex_);
+
+  Scheduler& scheduler_;
+  LaneTable& table_;
+  Intake& intake_;
+  Dispatch& dispatch_;
+
+  Mutex mutex_;
+  std::unordered_map<const detail::TaskCore*, std::unique_ptr<OfTask>> tasks_
+      KEYWAY_GUARDED_BY(mutex_);
+};
+
+}  // namespace keyway

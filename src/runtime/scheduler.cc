@@ -1,0 +1,16 @@
+#include "keyway/scheduler.h"
+
+#include "base/futex.h"
+#include "runtime/thread_context.h"
+
+namespace keyway {
+
+Scheduler* Scheduler::current() { return ThreadContext::here().scheduler; }
+
+Slept Scheduler::sleep(const std::atomic<std::uint32_t>& word, std::uint32_t expected,
+                       const TimePoint* deadline) {
+  const Deadline until = deadline != nullptr ? Deadline(*deadline) : std::nullopt;
+  return futex_wait(word, expected, until) ? Slept::kLookAgain : Slept::kTimedOut;
+}
+
+}  // namespace keyway

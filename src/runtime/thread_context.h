@@ -1,0 +1,59 @@
+// What Keyway knows of the calling thread: which scheduler's run() it is in, which scopes of tasks, and which engines.
+// A stack that takes turns with others on one thread (testing/fiber.h) has one of its own.
+#pragma once
+
+#include <cstdint>
+#include <utility>
+
+#include "keyway/detail/operation.h"
+#include "keyway/scheduler.h"
+
+namespace keyway {
+
+namespace detail {
+class CurrentTaskScope;
+}
+
+class ThreadContext {
+ public:
+  // A scope in which the thread uses something, for example an engine.
+  class Use {
+   public:
+    explicit Use(const void* what)
+        : what_(what), outer_(std::exchange(here().innermost_use_, this)) {}
+    ~Use() { here().innermost_use_ = outer_; }
+    Use(const Use&) = delete;
+    Use& operator=(const Use&) = delete;
+
+    // How many scopes of the calling thread use it.
+    static std::uint64_t count(const void* what) {
+      std::uint64_t found = 0;
+      for (const Use* use = here().innermost_use_; use != nullptr; use = use->outer_) {
+        if (use->what_ == what) ++found;
+      }
+      return found;
+    }
+
+   private:
+    const void* const what_;
+    const Use* const outer_;
+  };
+
+  // The calling thread's.
+  static ThreadContext& here();
+
+  Scheduler* scheduler = nullptr;
+  detail::CurrentTaskScope* innermost_scope = nullptr;
+  const detail::Operation* outside = nullptr;  // of work outside of all scopes; null: the thread's own
+
+ private:
+  const Use* innermost_use_ = nullptr;
+};
+
+namespace detail {
+inline constinit thread_local ThreadContext this_thread_context{};
+}
+
+inline ThreadContext& ThreadContext::here() { return detail::this_thread_context; }
+
+}  // namespace keyway
