@@ -63,6 +63,7 @@ function(keyway_own_code target)
   set_target_properties(${target} PROPERTIES CXX_EXTENSIONS OFF)
   target_include_directories(${target} PRIVATE "${PROJECT_SOURCE_DIR}/src")
   target_link_libraries(${target} PRIVATE $<BUILD_INTERFACE:keyway_warnings>)
+  target_compile_definitions(${target} PRIVATE $<$<BOOL:${KEYWAY_CHECK_LOCK_RANKS}>:KEYWAY_CHECK_LOCK_RANKS>)
 endfunction()
 
 function(keyway_install_target target)

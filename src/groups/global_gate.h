@@ -84,7 +84,7 @@ class GlobalGate {
   std::atomic<std::uint32_t> in_line_{0};
   std::atomic<bool> over_{false};
 
-  SpinLock lock_;
+  SpinLock<LockRank::kGlobalGate> lock_;
   std::uint32_t limit_ KEYWAY_GUARDED_BY(lock_);
   std::uint32_t in_flight_ KEYWAY_GUARDED_BY(lock_) = 0;
   std::deque<Returner*> returners_ KEYWAY_GUARDED_BY(lock_);

@@ -275,7 +275,7 @@ class GroupEngine final : public LaneOwner, public detail::TaskOwner, public Idl
   ConflationTable conflation_;
 
   // What was changed while it runs.
-  Mutex control_mutex_;
+  Mutex<LockRank::kGroupControl> control_mutex_;
   std::map<std::string, GroupLimits, std::less<>> overrides_ KEYWAY_GUARDED_BY(control_mutex_);
   std::map<std::string, Lane*, std::less<>> paused_groups_  // pinned
       KEYWAY_GUARDED_BY(control_mutex_);
@@ -284,18 +284,18 @@ class GroupEngine final : public LaneOwner, public detail::TaskOwner, public Idl
   std::atomic<std::uint64_t> limits_changed_{0};  // how often; written under control_mutex_
 
   // Lanes that have their turn and wait for tokens.
-  Mutex parked_mutex_;
+  Mutex<LockRank::kTokensParked> parked_mutex_;
   std::set<Lane*> parked_ KEYWAY_GUARDED_BY(parked_mutex_);
   std::atomic<bool> no_more_rates_{false};  // it is shut down: nobody need wait
 
   // Tasks that wait for tasks.
-  Mutex waits_mutex_;
+  Mutex<LockRank::kTaskWaits> waits_mutex_;
   std::uint64_t waits_begun_ KEYWAY_GUARDED_BY(waits_mutex_) = 0;
   std::unordered_map<const detail::TaskCore*, std::unique_ptr<TaskWaits>> waits_
       KEYWAY_GUARDED_BY(waits_mutex_);
 
   std::atomic<bool> waiting_for_quiet_{false};
-  Mutex quiet_mutex_;
+  Mutex<LockRank::kQuiet> quiet_mutex_;
   std::uint64_t quiet_hints_ KEYWAY_GUARDED_BY(quiet_mutex_) = 0;
   std::uint64_t uses_ KEYWAY_GUARDED_BY(quiet_mutex_) = 0;
   std::uint64_t uses_begun_ KEYWAY_GUARDED_BY(quiet_mutex_) = 0;

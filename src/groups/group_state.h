@@ -51,7 +51,7 @@ class GroupState final : public LaneExtension {
   std::optional<TokenBucket> tokens;
   TokenTimer token_timer;
 
-  Mutex mutex;
+  Mutex<LockRank::kAdaptiveLimit> mutex;
   std::optional<AdaptiveLimit> adaptive KEYWAY_GUARDED_BY(mutex);
   // How long what was learnt is kept. Written while somebody is inside, read when nobody is.
   TimePoint adaptive_until{};

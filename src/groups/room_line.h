@@ -82,7 +82,7 @@ class RoomLine {
     return all;
   }
 
-  Mutex mutex;
+  Mutex<LockRank::kRoomLine> mutex;
 
  private:
   std::atomic<std::size_t> count_{0};  // written under mutex

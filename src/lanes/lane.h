@@ -220,8 +220,8 @@ class alignas(64) Lane final : public Runnable {
   // What `look` says of the next in line; nothing if nobody waits.
   template <class Look>
   std::optional<std::int64_t> of_next(Look look) const KEYWAY_EXCLUDES(intake_, dispatch_) {
-    SpinGuard intake(intake_);
     SpinGuard dispatch(dispatch_);
+    SpinGuard intake(intake_);
     std::optional<std::int64_t> said;
     each_in_order([&](const Waiter& waiter) {
       said = look(waiter);
@@ -352,14 +352,14 @@ class alignas(64) Lane final : public Runnable {
   bool careful_ KEYWAY_GUARDED_BY(intake_);  // who enters must look: a waiting limit, or ranks
   // How many may enter before anybody need look at how many wait: those who leave only make more room.
   std::uint16_t sure_room_ KEYWAY_GUARDED_BY(intake_) = 0;
-  mutable SpinLock intake_;
+  mutable SpinLock<LockRank::kLaneIntake> intake_ KEYWAY_ACQUIRED_AFTER(dispatch_);
   std::atomic<std::uint32_t> waiting_limit_;  // written under both locks
   std::uint64_t entered_ KEYWAY_GUARDED_BY(intake_) = 0;
   WaiterList inbox_ KEYWAY_GUARDED_BY(intake_);
   std::unique_ptr<LaneExtension> extension_;  // constant once the lane is made
 
   // Second: those who take. taken_in_ stands before inbox_.
-  alignas(64) mutable SpinLock dispatch_;
+  alignas(64) mutable SpinLock<LockRank::kLaneDispatch> dispatch_;
   bool stalled_ KEYWAY_GUARDED_BY(dispatch_) = false;  // the turn is here
   bool paused_ KEYWAY_GUARDED_BY(dispatch_) = false;
   std::uint32_t limit_ KEYWAY_GUARDED_BY(dispatch_);

@@ -125,7 +125,7 @@ class LaneTable {
   static Buckets make_buckets(std::size_t count);
 
   struct alignas(64) Shard {
-    SpinLock lock;
+    SpinLock<LockRank::kLaneTable> lock;
     Buckets buckets KEYWAY_GUARDED_BY(lock);
     std::size_t bucket_count KEYWAY_GUARDED_BY(lock) = 0;
     bool closed KEYWAY_GUARDED_BY(lock) = false;

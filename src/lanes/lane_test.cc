@@ -38,6 +38,17 @@ TEST_F(LaneTest, KeepsItsKeyWhateverItsLength) {
   }
 }
 
+// With the checks of lock_order.h, the wrong order of the two locks ends the test.
+TEST_F(LaneTest, ALookAtTheNextWaiterTakesBothLocksInTheirOrder) {
+  const auto index_of = [&](const Waiter& waiter) -> std::int64_t {
+    return &waiter - &waiters_[0];
+  };
+  EXPECT_EQ(lane_.of_next(index_of), std::nullopt);
+  enter(1);
+  enter(0);
+  EXPECT_EQ(lane_.of_next(index_of), 1);
+}
+
 TEST_F(LaneTest, OnlyTheFirstWhoWaitsNeedsToPostTheTurn) {
   EXPECT_TRUE(lane_.idle());
   EXPECT_EQ(lane_.enter(waiters_[0]), Lane::Entered::kNeedsTurn);

@@ -53,7 +53,7 @@ class ReadyQueue {
 
   Stub stub_;
   alignas(64) std::atomic<Runnable*> last_;  // &stub_ if and only if the queue is empty
-  alignas(64) SpinLock pop_lock_;
+  alignas(64) SpinLock<LockRank::kReadyQueue> pop_lock_;
   Runnable* first_ KEYWAY_GUARDED_BY(pop_lock_);
 };
 

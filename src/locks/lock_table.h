@@ -128,7 +128,7 @@ class LockTable {
   static constexpr std::size_t kShards = 64;
 
   struct alignas(128) Shard {
-    mutable SpinLock lock;
+    mutable SpinLock<LockRank::kLockTable> lock;
     static constexpr std::uint8_t kFirst = 1;
     static constexpr std::uint8_t kBuckets = 2;
     std::uint8_t used KEYWAY_GUARDED_BY(lock) = 0;  // what there is to look at

@@ -45,7 +45,7 @@ class ServiceThread {
   TimerQueue timers_;
   std::atomic<bool> ticking_{false};
 
-  Mutex mutex_;
+  Mutex<LockRank::kServiceThread> mutex_;
   CondVar changed_;
   bool look_again_ KEYWAY_GUARDED_BY(mutex_) = false;
   bool stopping_ KEYWAY_GUARDED_BY(mutex_) = false;

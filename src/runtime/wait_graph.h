@@ -85,7 +85,7 @@ class WaitGraph {
   bool all_waits_may_end(const detail::TaskCore* waiter, Search& search) KEYWAY_REQUIRES(mutex_);
 
   std::atomic<std::size_t> edge_count_{0};  // written under mutex_
-  Mutex mutex_;
+  Mutex<LockRank::kWaitGraph> mutex_;
   std::list<Edge> edges_ KEYWAY_GUARDED_BY(mutex_);
 };
 
