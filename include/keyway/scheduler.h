@@ -5,9 +5,10 @@
 // this page alone, so the same code runs under all of them.
 #pragma once
 
-#include <atomic>
 #include <chrono>
 #include <cstddef>
+
+#include "keyway/detail/atomic.h"
 
 namespace keyway {
 
@@ -40,7 +41,7 @@ class Runnable {
 
  private:
   friend class ReadyQueue;
-  std::atomic<Runnable*> next_ready_{nullptr};
+  detail::Atomic<Runnable*> next_ready_{nullptr};
 };
 
 // Something that happens at a time. fire() runs on the scheduler's service thread: it must be

@@ -22,7 +22,6 @@
 // Lifetime: a Task owns its coroutine; one that was never awaited is destroyed unrun.
 #pragma once
 
-#include <atomic>
 #include <coroutine>
 #include <exception>
 #include <optional>
@@ -33,6 +32,7 @@
 #include <variant>
 #include <vector>
 
+#include "keyway/detail/atomic.h"
 #include "keyway/detail/block_pool.h"
 #include "keyway/detail/check.h"
 #include "keyway/detail/operation.h"
@@ -281,7 +281,7 @@ class SleepAwaiter final : public Timer {
   const Duration duration_;
   std::coroutine_handle<> coroutine_;
   const TaskContext* context_ = nullptr;
-  std::atomic<Phase> phase_{kStarting};
+  Atomic<Phase> phase_{kStarting};
   std::optional<std::stop_callback<OnStop>> on_stop_;
   Resumption resumption_;
 };
@@ -316,7 +316,7 @@ class WhenAllLatch final : public Completion {
   }
 
  private:
-  std::atomic<std::size_t> left_;
+  Atomic<std::size_t> left_;
   std::coroutine_handle<> waiting_;
   const Operation* operation_ = nullptr;
 };
@@ -408,7 +408,7 @@ class BlockingCompletion final : public Completion {
   void wait(Scheduler& scheduler);
 
  private:
-  std::atomic<std::uint32_t> done_{0};
+  Atomic<std::uint32_t> done_{0};
 };
 
 }  // namespace detail

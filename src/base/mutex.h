@@ -10,7 +10,18 @@
 #include "base/lock_ranks.h"
 #include "base/thread_annotations.h"
 
+#if defined(KEYWAY_EXPLORE)
+#include "base/explored_locks.h"
+#endif
+
 namespace keyway {
+
+#if defined(KEYWAY_EXPLORE)
+
+using RawMutex = explore::ExploredLock;
+using RawCondition = explore::ExploredCondition;
+
+#else
 
 class RawMutex {
  public:
@@ -21,6 +32,8 @@ class RawMutex {
   std::mutex mutex_;
 };
 using RawCondition = std::condition_variable_any;
+
+#endif
 
 template <LockRank kRank = LockRank::kLeaf>
 class KEYWAY_CAPABILITY("mutex") Mutex {

@@ -17,7 +17,19 @@
 #include "base/lock_ranks.h"
 #include "base/thread_annotations.h"
 
+#if defined(KEYWAY_EXPLORE)
+#include "base/explored_locks.h"
+#endif
+
 namespace keyway {
+
+#if defined(KEYWAY_EXPLORE)
+
+inline void cpu_relax() { explore::spin(); }
+inline void yield_thread() { explore::spin(); }
+using RawSpinLock = explore::ExploredLock;
+
+#else
 
 inline void cpu_relax() {
 #if defined(__x86_64__)
@@ -53,6 +65,8 @@ class RawSpinLock {
 
   std::atomic<std::uint32_t> held_{0};
 };
+
+#endif
 
 template <LockRank kRank = LockRank::kLeaf>
 class KEYWAY_CAPABILITY("spin lock") SpinLock {

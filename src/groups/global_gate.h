@@ -7,13 +7,13 @@
 // Thread safety: every method from any thread.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <vector>
 
 #include "base/spin_lock.h"
 #include "groups/gate_line.h"
+#include "keyway/detail/atomic.h"
 #include "lanes/lane.h"
 
 namespace keyway {
@@ -81,8 +81,8 @@ class GlobalGate {
 
   const GateOrder order_;
   const bool shares_;
-  std::atomic<std::uint32_t> in_line_{0};
-  std::atomic<bool> over_{false};
+  detail::Atomic<std::uint32_t> in_line_{0};
+  detail::Atomic<bool> over_{false};
 
   SpinLock<LockRank::kGlobalGate> lock_;
   std::uint32_t limit_ KEYWAY_GUARDED_BY(lock_);

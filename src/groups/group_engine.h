@@ -12,7 +12,6 @@
 // before it is destroyed.
 #pragma once
 
-#include <atomic>
 #include <map>
 #include <memory>
 #include <optional>
@@ -30,6 +29,7 @@
 #include "groups/room_line.h"
 #include "groups/running_tasks.h"
 #include "groups/task_waits.h"
+#include "keyway/detail/atomic.h"
 #include "keyway/detail/task_core.h"
 #include "keyway/group_executor.h"
 #include "keyway/group_policy.h"
@@ -280,13 +280,13 @@ class GroupEngine final : public LaneOwner, public detail::TaskOwner, public Idl
   std::map<std::string, Lane*, std::less<>> paused_groups_  // pinned
       KEYWAY_GUARDED_BY(control_mutex_);
   std::vector<Lane*> held_turns_ KEYWAY_GUARDED_BY(control_mutex_);
-  std::atomic<bool> paused_{false};               // written under control_mutex_
-  std::atomic<std::uint64_t> limits_changed_{0};  // how often; written under control_mutex_
+  detail::Atomic<bool> paused_{false};               // written under control_mutex_
+  detail::Atomic<std::uint64_t> limits_changed_{0};  // how often; written under control_mutex_
 
   // Lanes that have their turn and wait for tokens.
   Mutex<LockRank::kTokensParked> parked_mutex_;
   std::set<Lane*> parked_ KEYWAY_GUARDED_BY(parked_mutex_);
-  std::atomic<bool> no_more_rates_{false};  // it is shut down: nobody need wait
+  detail::Atomic<bool> no_more_rates_{false};  // it is shut down: nobody need wait
 
   // Tasks that wait for tasks.
   Mutex<LockRank::kTaskWaits> waits_mutex_;
@@ -294,7 +294,7 @@ class GroupEngine final : public LaneOwner, public detail::TaskOwner, public Idl
   std::unordered_map<const detail::TaskCore*, std::unique_ptr<TaskWaits>> waits_
       KEYWAY_GUARDED_BY(waits_mutex_);
 
-  std::atomic<bool> waiting_for_quiet_{false};
+  detail::Atomic<bool> waiting_for_quiet_{false};
   Mutex<LockRank::kQuiet> quiet_mutex_;
   std::uint64_t quiet_hints_ KEYWAY_GUARDED_BY(quiet_mutex_) = 0;
   std::uint64_t uses_ KEYWAY_GUARDED_BY(quiet_mutex_) = 0;

@@ -5,13 +5,13 @@
 #pragma once
 
 #include <algorithm>
-#include <atomic>
 #include <deque>
 #include <map>
 #include <utility>
 #include <vector>
 
 #include "base/mutex.h"
+#include "keyway/detail/atomic.h"
 #include "keyway/detail/task_core.h"
 #include "lanes/lane.h"
 
@@ -85,7 +85,7 @@ class RoomLine {
   Mutex<LockRank::kRoomLine> mutex;
 
  private:
-  std::atomic<std::size_t> count_{0};  // written under mutex
+  detail::Atomic<std::size_t> count_{0};  // written under mutex
   std::map<Lane*, std::deque<Entry>> lines_ KEYWAY_GUARDED_BY(mutex);
 };
 

@@ -26,7 +26,6 @@
 #pragma once
 
 #include <algorithm>
-#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <limits>
@@ -36,6 +35,7 @@
 #include <string_view>
 
 #include "base/spin_lock.h"
+#include "keyway/detail/atomic.h"
 #include "keyway/scheduler.h"
 #include "lanes/waiter_list.h"
 
@@ -237,7 +237,7 @@ class alignas(64) Lane final : public Runnable {
       KEYWAY_EXCLUDES(intake_, dispatch_);
 
   // The limits in force were forgotten: whoever enters next resolves them anew.
-  std::atomic<bool> limits_stale{false};
+  detail::Atomic<bool> limits_stale{false};
 
   // Whether a permit of the layer above is already set aside for the next take. Belongs to
   // whoever has the turn.
@@ -353,7 +353,7 @@ class alignas(64) Lane final : public Runnable {
   // How many may enter before anybody need look at how many wait: those who leave only make more room.
   std::uint16_t sure_room_ KEYWAY_GUARDED_BY(intake_) = 0;
   mutable SpinLock<LockRank::kLaneIntake> intake_ KEYWAY_ACQUIRED_AFTER(dispatch_);
-  std::atomic<std::uint32_t> waiting_limit_;  // written under both locks
+  detail::Atomic<std::uint32_t> waiting_limit_;  // written under both locks
   std::uint64_t entered_ KEYWAY_GUARDED_BY(intake_) = 0;
   WaiterList inbox_ KEYWAY_GUARDED_BY(intake_);
   std::unique_ptr<LaneExtension> extension_;  // constant once the lane is made

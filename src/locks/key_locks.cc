@@ -33,7 +33,7 @@ class BlockedThread final : public LockWaiter {
   using LockWaiter::LockWaiter;
 
   void granted() noexcept override { wakeup_.wake(); }
-  const std::atomic<std::uint32_t>* comes_first() noexcept override { return wakeup_.nudge(); }
+  const detail::Atomic<std::uint32_t>* comes_first() noexcept override { return wakeup_.nudge(); }
 
   // False if `deadline` came first, or nothing is left that could happen in a simulation.
   bool wait(bool is_first, Scheduler* scheduler, const TimePoint* deadline) {
@@ -50,7 +50,7 @@ class BlockedThread final : public LockWaiter {
   bool spin() const {
     for (int i = 0; i < kSpinsBeforeYield + kYieldsBeforeSleep; ++i) {
       if (wakeup_.woken()) return true;
-      i < kSpinsBeforeYield ? cpu_relax() : std::this_thread::yield();
+      i < kSpinsBeforeYield ? cpu_relax() : yield_thread();
     }
     return false;
   }

@@ -4,10 +4,10 @@
 // said true.
 #pragma once
 
-#include <atomic>
 #include <chrono>
 
 #include "base/futex.h"
+#include "keyway/detail/atomic.h"
 #include "keyway/detail/task_core.h"
 
 namespace keyway {
@@ -25,7 +25,7 @@ class ThreadWakeup final : public detail::Wakeup {
 
   // Makes a wait() that sleeps come back, without what it waits for. What is to be given to futex_wake_one(), at
   // any time later, or null. REQUIRES: wake() is not called meanwhile.
-  const std::atomic<std::uint32_t>* nudge() {
+  const detail::Atomic<std::uint32_t>* nudge() {
     return state_.exchange(kNudged, std::memory_order_acq_rel) == kAsleep ? &state_ : nullptr;
   }
   // Whether that was the reason; once.
@@ -86,7 +86,7 @@ class ThreadWakeup final : public detail::Wakeup {
     if (expected == kAwake || expected == kAsleep) futex_wait(state_, kAsleep, until);
   }
 
-  std::atomic<std::uint32_t> state_{kAwake};
+  detail::Atomic<std::uint32_t> state_{kAwake};
 };
 
 }  // namespace keyway

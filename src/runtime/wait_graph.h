@@ -13,13 +13,13 @@
 // give_back_permit(), and locks for their holders, under the graph's mutex.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <list>
 #include <string>
 #include <vector>
 
 #include "base/mutex.h"
+#include "keyway/detail/atomic.h"
 #include "keyway/detail/operation.h"
 #include "keyway/detail/task_core.h"
 #include "keyway/error.h"
@@ -84,7 +84,7 @@ class WaitGraph {
   bool all_may_end(Belongs belongs, Search& search) KEYWAY_REQUIRES(mutex_);
   bool all_waits_may_end(const detail::TaskCore* waiter, Search& search) KEYWAY_REQUIRES(mutex_);
 
-  std::atomic<std::size_t> edge_count_{0};  // written under mutex_
+  detail::Atomic<std::size_t> edge_count_{0};  // written under mutex_
   Mutex<LockRank::kWaitGraph> mutex_;
   std::list<Edge> edges_ KEYWAY_GUARDED_BY(mutex_);
 };

@@ -4,7 +4,6 @@
 // Its 56 bytes are followed by the callable (later the result), the group key and the task id.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <exception>
 #include <memory>
@@ -13,6 +12,7 @@
 #include <string>
 #include <string_view>
 
+#include "keyway/detail/atomic.h"
 #include "keyway/detail/short_text.h"
 #include "keyway/detail/task_extras.h"
 #include "keyway/detail/waiter.h"
@@ -271,7 +271,7 @@ class TaskCore {
 
   Waiter place_;
   const TaskOperations* operations_;
-  std::atomic<std::uint32_t> state_;
+  Atomic<std::uint32_t> state_;
   const std::uint16_t key_size_;
   const std::uint16_t id_size_;
   TaskOwner* owner_;
