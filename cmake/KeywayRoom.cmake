@@ -37,6 +37,7 @@ function(keyway_add_room room)
   endif()
   set_property(GLOBAL APPEND PROPERTY KEYWAY_PUBLIC_HEADERS ${arg_HEADERS})
   list(TRANSFORM arg_SOURCES PREPEND "${CMAKE_CURRENT_SOURCE_DIR}/" OUTPUT_VARIABLE sources)
+  set_property(GLOBAL PROPERTY KEYWAY_SOURCES_${room} ${sources})
   list(TRANSFORM arg_TESTS PREPEND "${CMAKE_CURRENT_SOURCE_DIR}/" OUTPUT_VARIABLE tests)
   set_property(GLOBAL APPEND PROPERTY KEYWAY_LISTED_FILES ${headers} ${sources} ${tests})
 
