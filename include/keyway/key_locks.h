@@ -32,6 +32,7 @@
 #include <memory>
 #include <optional>
 #include <ranges>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -80,6 +81,9 @@ class KeyLocks {
   // Waits for its turn. Throws Exception (kWaitCycle) if that would never come, (kInvalidArgument) for an empty key.
   // In a coroutine use lock_async(): this one blocks its thread.
   [[nodiscard]] Guard lock(std::string_view key, LockMode mode = LockMode::kExclusive);
+  // The same, but throws CancelledError if `stop` is requested first.
+  [[nodiscard]] Guard lock(std::string_view key, std::stop_token stop,
+                           LockMode mode = LockMode::kExclusive);
   // Without waiting, and waiting for a limited time; false if the lock was not to be had:
   //   if (KeyLocks::Guard guard = locks.try_lock("project-42")) { ... }
   [[nodiscard]] Guard try_lock(std::string_view key, LockMode mode = LockMode::kExclusive);
@@ -117,7 +121,7 @@ class KeyLocks {
   friend class detail::AsyncLock;
 
   Guard lock_waiting(std::string_view key, std::size_t hash, const detail::Operation& operation,
-                     LockMode mode, const Duration* timeout);
+                     LockMode mode, const Duration* timeout, std::stop_token stop);
   LockSet lock_sorted(std::vector<std::string_view> keys, LockMode mode);
   class SignalledEnd;
   template <class F>

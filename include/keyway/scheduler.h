@@ -5,10 +5,11 @@
 // this page alone, so the same code runs under all of them.
 #pragma once
 
-#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+
+#include "keyway/detail/atomic.h"
 
 namespace keyway {
 
@@ -41,7 +42,7 @@ class Runnable {
 
  private:
   friend class ReadyQueue;
-  std::atomic<Runnable*> next_ready_{nullptr};
+  detail::Atomic<Runnable*> next_ready_{nullptr};
 };
 
 // Something that happens at a time. fire() runs on the scheduler's service thread: it must be
@@ -109,7 +110,7 @@ class Scheduler {
   virtual void end_blocking() {}
   // Sleeps while `word` holds `expected`. REQUIRES: current() is this scheduler; or that is null, and
   // the scheduler is driven.
-  virtual Slept sleep(const std::atomic<std::uint32_t>& word, std::uint32_t expected,
+  virtual Slept sleep(const detail::Atomic<std::uint32_t>& word, std::uint32_t expected,
                       const TimePoint* deadline);
   // The number of threads it can have at most. A wait that would leave no thread for the work it waits
   // for is refused.

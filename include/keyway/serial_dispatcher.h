@@ -205,9 +205,9 @@ class SerialDispatcher {
                               return std::invoke(callable);
                             }
                           }();
-                          detail::BlockingCompletion completion;
+                          detail::SyncWait completion(*context.scheduler, context.operation);
                           detail::TaskAccess::start(part, context, completion);
-                          completion.wait(*context.scheduler);
+                          completion.wait();
                           return detail::TaskAccess::take(part);
                         });
     } else {

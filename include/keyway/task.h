@@ -22,7 +22,6 @@
 // Lifetime: a Task owns its coroutine; one that was never awaited is destroyed unrun.
 #pragma once
 
-#include <atomic>
 #include <coroutine>
 #include <exception>
 #include <memory>
@@ -34,6 +33,7 @@
 #include <variant>
 #include <vector>
 
+#include "keyway/detail/atomic.h"
 #include "keyway/detail/block_pool.h"
 #include "keyway/detail/check.h"
 #include "keyway/detail/operation.h"
@@ -287,7 +287,7 @@ class SleepAwaiter final : public Timer {
   const Duration duration_;
   std::coroutine_handle<> coroutine_;
   const TaskContext* context_ = nullptr;
-  std::atomic<Phase> phase_{kStarting};
+  Atomic<Phase> phase_{kStarting};
   std::optional<std::stop_callback<OnStop>> on_stop_;
   Resumption resumption_;
 };
@@ -322,7 +322,7 @@ class WhenAllLatch final : public Completion {
   }
 
  private:
-  std::atomic<std::size_t> left_;
+  Atomic<std::size_t> left_;
   std::coroutine_handle<> waiting_;
   const Operation* operation_ = nullptr;
 };

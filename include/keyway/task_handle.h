@@ -18,7 +18,6 @@
 // destroyed, no thread may be about to call cancel() or to begin a wait.
 #pragma once
 
-#include <atomic>
 #include <chrono>
 #include <coroutine>
 #include <exception>
@@ -111,7 +110,7 @@ class WaitingCoroutine : private Wakeup {
   const TaskContext* context_ = nullptr;
   Scheduler* scheduler_ = nullptr;
   std::unique_ptr<TaskWait> wait_;
-  std::atomic<Phase> phase_{kStarting};
+  Atomic<Phase> phase_{kStarting};
   bool stopped_ = false;
   std::optional<std::stop_callback<OnStop>> on_stop_;
   Resumption resumption_;

@@ -184,7 +184,7 @@ class SlabSource {
     }
   }
 
-  SpinLock lock_;
+  SpinLock<LockRank::kSlabs> lock_;
   std::vector<void*> free_ KEYWAY_GUARDED_BY(lock_);
   std::unordered_map<std::uintptr_t, Chunk> chunks_ KEYWAY_GUARDED_BY(lock_);
   std::size_t in_use_ KEYWAY_GUARDED_BY(lock_) = 0;
@@ -324,7 +324,7 @@ class alignas(64) Depot {
   std::size_t block_bytes_ = 0;
   std::uint32_t magazine_blocks_ = 0;
 
-  SpinLock lock_;
+  SpinLock<LockRank::kBlockDepot> lock_;
   std::int64_t last_taken_ KEYWAY_GUARDED_BY(lock_) = 0;
   Block* full_ KEYWAY_GUARDED_BY(lock_) = nullptr;
   std::size_t full_count_ KEYWAY_GUARDED_BY(lock_) = 0;

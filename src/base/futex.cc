@@ -10,9 +10,26 @@
 #include <unistd.h>
 
 namespace keyway {
+
+#if defined(KEYWAY_EXPLORE)
+
+bool futex_wait(const detail::Atomic<std::uint32_t>& word, std::uint32_t expected,
+                Deadline deadline) {
+  explore::before_access(&word);
+  return word.value_now() != expected || explore::wait_on_word(&word, deadline);
+}
+void futex_wake_one(const detail::Atomic<std::uint32_t>& word) {
+  explore::wake_word(&word, /*all=*/false);
+}
+void futex_wake_all(const detail::Atomic<std::uint32_t>& word) {
+  explore::wake_word(&word, /*all=*/true);
+}
+
+#else
+
 namespace {
 
-long futex(const std::atomic<std::uint32_t>& word, int operation, std::uint32_t value,
+long futex(const detail::Atomic<std::uint32_t>& word, int operation, std::uint32_t value,
            const timespec* timeout) {
   static_assert(sizeof(word) == sizeof(std::uint32_t));
   return syscall(SYS_futex, &word, operation | FUTEX_PRIVATE_FLAG, value, timeout, nullptr,
@@ -21,7 +38,8 @@ long futex(const std::atomic<std::uint32_t>& word, int operation, std::uint32_t 
 
 }  // namespace
 
-bool futex_wait(const std::atomic<std::uint32_t>& word, std::uint32_t expected, Deadline deadline) {
+bool futex_wait(const detail::Atomic<std::uint32_t>& word, std::uint32_t expected,
+                Deadline deadline) {
   if (!deadline) {
     futex(word, FUTEX_WAIT_BITSET, expected, nullptr);
     return true;
@@ -38,12 +56,14 @@ bool futex_wait(const std::atomic<std::uint32_t>& word, std::uint32_t expected, 
   return futex(word, FUTEX_WAIT_BITSET, expected, &until) == 0 || errno != ETIMEDOUT;
 }
 
-void futex_wake_one(const std::atomic<std::uint32_t>& word) {
+void futex_wake_one(const detail::Atomic<std::uint32_t>& word) {
   futex(word, FUTEX_WAKE_BITSET, 1, nullptr);
 }
 
-void futex_wake_all(const std::atomic<std::uint32_t>& word) {
+void futex_wake_all(const detail::Atomic<std::uint32_t>& word) {
   futex(word, FUTEX_WAKE_BITSET, INT_MAX, nullptr);
 }
+
+#endif
 
 }  // namespace keyway

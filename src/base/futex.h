@@ -1,10 +1,11 @@
 // Sleeping on the value of a 32-bit atomic, with a deadline: what std::atomic::wait lacks.
 #pragma once
 
-#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <optional>
+
+#include "keyway/detail/atomic.h"
 
 namespace keyway {
 
@@ -12,9 +13,10 @@ using Deadline = std::optional<std::chrono::steady_clock::time_point>;  // nullo
 
 // Sleeps while `word` holds `expected`, until a wake or the deadline. May return spuriously: the
 // caller checks its condition again. False if the deadline has passed.
-bool futex_wait(const std::atomic<std::uint32_t>& word, std::uint32_t expected, Deadline deadline);
+bool futex_wait(const detail::Atomic<std::uint32_t>& word, std::uint32_t expected,
+                Deadline deadline);
 
-void futex_wake_one(const std::atomic<std::uint32_t>& word);
-void futex_wake_all(const std::atomic<std::uint32_t>& word);
+void futex_wake_one(const detail::Atomic<std::uint32_t>& word);
+void futex_wake_all(const detail::Atomic<std::uint32_t>& word);
 
 }  // namespace keyway

@@ -68,7 +68,7 @@ class GroupCommit {
   Result<void> commit_guarded(std::vector<Entry>& entries) noexcept { return commit_(entries); }
 
   const Commit commit_;
-  Mutex mutex_;
+  Mutex<> mutex_;
   CondVar changed_;
   std::shared_ptr<Group> gathering_ KEYWAY_GUARDED_BY(mutex_);
   bool busy_ KEYWAY_GUARDED_BY(mutex_) = false;

@@ -4,6 +4,8 @@
 // A waiter spins briefly, then yields its time slice, so that a holder which was preempted gets
 // to run again even when all threads share one core.
 //
+// Its rank says in which order it is taken with others: see lock_ranks.h.
+//
 // Thread safety: that is its job. Not re-entrant.
 #pragma once
 
@@ -11,9 +13,23 @@
 #include <cstdint>
 #include <thread>
 
+#include "base/lock_order.h"
+#include "base/lock_ranks.h"
 #include "base/thread_annotations.h"
 
+#if defined(KEYWAY_EXPLORE)
+#include "base/explored_locks.h"
+#endif
+
 namespace keyway {
+
+#if defined(KEYWAY_EXPLORE)
+
+inline void cpu_relax() { explore::spin(); }
+inline void yield_thread() { explore::spin(); }
+using RawSpinLock = explore::ExploredLock;
+
+#else
 
 inline void cpu_relax() {
 #if defined(__x86_64__)
@@ -22,21 +38,17 @@ inline void cpu_relax() {
   asm volatile("yield");
 #endif
 }
+// For a loop that waits for another thread, which may want this core.
+inline void yield_thread() { std::this_thread::yield(); }
 
-class KEYWAY_CAPABILITY("spin lock") SpinLock {
+class RawSpinLock {
  public:
-  SpinLock() = default;
-  SpinLock(const SpinLock&) = delete;
-  SpinLock& operator=(const SpinLock&) = delete;
-
-  void lock() KEYWAY_ACQUIRE() {
+  void lock(LockRank) {
     // acquire: pairs with the release in unlock().
     while (held_.exchange(1, std::memory_order_acquire) != 0) wait_until_free();
   }
-  bool try_lock() KEYWAY_TRY_ACQUIRE(true) {
-    return held_.exchange(1, std::memory_order_acquire) == 0;
-  }
-  void unlock() KEYWAY_RELEASE() { held_.store(0, std::memory_order_release); }
+  bool try_lock(LockRank) { return held_.exchange(1, std::memory_order_acquire) == 0; }
+  void unlock() { held_.store(0, std::memory_order_release); }
 
  private:
   void wait_until_free() {
@@ -44,7 +56,7 @@ class KEYWAY_CAPABILITY("spin lock") SpinLock {
       if (spins < kSpinsBeforeYield) {
         cpu_relax();
       } else {
-        std::this_thread::yield();
+        yield_thread();
       }
     }
   }
@@ -54,15 +66,44 @@ class KEYWAY_CAPABILITY("spin lock") SpinLock {
   std::atomic<std::uint32_t> held_{0};
 };
 
+#endif
+
+template <LockRank kRank = LockRank::kLeaf>
+class KEYWAY_CAPABILITY("spin lock") SpinLock {
+ public:
+  SpinLock() = default;
+  SpinLock(const SpinLock&) = delete;
+  SpinLock& operator=(const SpinLock&) = delete;
+
+  void lock() KEYWAY_ACQUIRE() {
+    lock_order::before_lock(kRank);
+    raw_.lock(kRank);
+    lock_order::locked(kRank);
+  }
+  bool try_lock() KEYWAY_TRY_ACQUIRE(true) {
+    const bool taken = raw_.try_lock(kRank);
+    if (taken) lock_order::locked(kRank);
+    return taken;
+  }
+  void unlock() KEYWAY_RELEASE() {
+    lock_order::unlocked(kRank);
+    raw_.unlock();
+  }
+
+ private:
+  RawSpinLock raw_;
+};
+
+template <LockRank kRank>
 class KEYWAY_SCOPED_CAPABILITY SpinGuard {
  public:
-  explicit SpinGuard(SpinLock& lock) KEYWAY_ACQUIRE(lock) : lock_(lock) { lock_.lock(); }
+  explicit SpinGuard(SpinLock<kRank>& lock) KEYWAY_ACQUIRE(lock) : lock_(lock) { lock_.lock(); }
   ~SpinGuard() KEYWAY_RELEASE() { lock_.unlock(); }
   SpinGuard(const SpinGuard&) = delete;
   SpinGuard& operator=(const SpinGuard&) = delete;
 
  private:
-  SpinLock& lock_;
+  SpinLock<kRank>& lock_;
 };
 
 }  // namespace keyway

@@ -10,12 +10,12 @@
 namespace keyway {
 namespace {
 
-TEST(SpinLock, TakesFourBytes) { EXPECT_EQ(sizeof(SpinLock), 4U); }
+TEST(SpinLock, TakesFourBytes) { EXPECT_EQ(sizeof(SpinLock<>), 4U); }
 
 TEST(SpinLock, IsTakenByOneAtATime) {
   constexpr int kThreads = 8;  // more than cores here or there: a holder may be preempted
   constexpr int kRounds = 20'000;
-  SpinLock lock;
+  SpinLock<> lock;
   std::int64_t plain = 0;  // not atomic: a race would lose counts, and a sanitizer would see it
   int inside = 0;
   bool alone = true;
@@ -38,7 +38,7 @@ TEST(SpinLock, IsTakenByOneAtATime) {
 }
 
 TEST(SpinLock, CannotBeTakenWhileItIsHeld) {
-  SpinLock lock;
+  SpinLock<> lock;
   SpinGuard guard(lock);
   bool taken = true;
   std::thread([&]() KEYWAY_NO_THREAD_SAFETY_ANALYSIS { taken = lock.try_lock(); }).join();
@@ -46,7 +46,7 @@ TEST(SpinLock, CannotBeTakenWhileItIsHeld) {
 }
 
 TEST(SpinLock, CanBeTakenAgainOnceItIsReleased) {
-  SpinLock lock;
+  SpinLock<> lock;
   {
     SpinGuard guard(lock);
   }
@@ -58,7 +58,7 @@ TEST(SpinLock, CanBeTakenAgainOnceItIsReleased) {
 }
 
 TEST(SpinLock, WhatOneHolderWroteTheNextOneSees) {
-  SpinLock lock;
+  SpinLock<> lock;
   int written = 0;
   std::atomic<bool> done{false};
   std::thread writer([&] {

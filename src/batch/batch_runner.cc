@@ -33,7 +33,7 @@ std::string name_of(const Options& options) {
 
 }  // namespace
 
-BatchRunner::BatchRunner(const Options& options, Input input, RunState* state, Scheduler& scheduler,
+BatchRunner::BatchRunner(const Options& options, Input input, RunState* state, DrivenScheduler& scheduler,
                          Processes& processes, Host host)
     : options_(options),
       input_(input),

@@ -76,7 +76,7 @@ struct Host {
 class BatchRunner {
  public:
   // `state` may be null: then nothing is kept. Throws Exception for limits out of range.
-  BatchRunner(const Options& options, Input input, RunState* state, Scheduler& scheduler,
+  BatchRunner(const Options& options, Input input, RunState* state, DrivenScheduler& scheduler,
               Processes& processes, Host host);
   ~BatchRunner();
 
@@ -135,7 +135,7 @@ class BatchRunner {
   const Options& options_;
   const Input input_;
   RunState* const state_;
-  Scheduler& scheduler_;
+  DrivenScheduler& scheduler_;
   Processes& processes_;
   const Host host_;
   const TimePoint began_;

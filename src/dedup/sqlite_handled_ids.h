@@ -43,7 +43,7 @@ class SqliteHandledIds final : public HandledIds {
   GroupCommit<std::string> commits_;
 
   // Whoever asks need not wait for those who store.
-  Mutex reader_mutex_;
+  Mutex<LockRank::kHandledIdsReader> reader_mutex_;
   std::unique_ptr<Connection> reader_ KEYWAY_GUARDED_BY(reader_mutex_);
 };
 

@@ -22,7 +22,7 @@ struct Admission {
   bool full() const KEYWAY_REQUIRES(mutex) { return limit_reached() && places >= threshold; }
 
   const std::uint64_t threshold;
-  Mutex mutex;
+  Mutex<LockRank::kAdmission> mutex;
   std::uint64_t limit KEYWAY_GUARDED_BY(mutex);
   std::uint64_t could_run KEYWAY_GUARDED_BY(mutex) = 0;
   std::uint64_t places KEYWAY_GUARDED_BY(mutex) = 0;

@@ -115,7 +115,7 @@ class ConflationTable {
     return name.append(task.task_id());
   }
 
-  Mutex mutex_;
+  Mutex<LockRank::kConflation> mutex_;
   std::unordered_map<std::string, Entry> entries_ KEYWAY_GUARDED_BY(mutex_);
 };
 

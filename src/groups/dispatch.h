@@ -5,7 +5,6 @@
 // Thread safety: every method from any thread. What must happen outside of its locks goes into the caller's Aftermath.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <list>
 #include <map>
@@ -89,8 +88,8 @@ class Dispatch {
   const bool shares_;
   const std::unique_ptr<GlobalGate> gate_;  // null: no global limit
 
-  std::atomic<bool> paused_{false};  // written under mutex_
-  Mutex mutex_;
+  detail::Atomic<bool> paused_{false};  // written under mutex_
+  Mutex<LockRank::kDispatch> mutex_;
   // Turns kept by a pause, in the order they came.
   std::list<Lane*> held_ KEYWAY_GUARDED_BY(mutex_);
   std::unordered_map<Lane*, std::list<Lane*>::iterator> held_at_ KEYWAY_GUARDED_BY(mutex_);

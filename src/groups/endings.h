@@ -57,7 +57,7 @@ class Endings final : private Runnable {
 
   Teller& teller_;
   Scheduler& scheduler_;
-  Mutex mutex_;
+  Mutex<LockRank::kLeaf> mutex_;
   std::deque<Ending> endings_ KEYWAY_GUARDED_BY(mutex_);
   bool posted_ KEYWAY_GUARDED_BY(mutex_) = false;
 };

@@ -7,7 +7,6 @@
 // Thread safety: every method from any thread.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <vector>
@@ -15,6 +14,7 @@
 #include "base/spin_lock.h"
 #include "groups/aftermath.h"
 #include "groups/gate_line.h"
+#include "keyway/detail/atomic.h"
 #include "lanes/lane.h"
 
 namespace keyway {
@@ -93,10 +93,10 @@ class GlobalGate {
 
   const GateOrder order_;
   const bool shares_;
-  std::atomic<std::uint32_t> in_line_{0};
-  std::atomic<bool> over_{false};
+  detail::Atomic<std::uint32_t> in_line_{0};
+  detail::Atomic<bool> over_{false};
 
-  SpinLock lock_;
+  SpinLock<LockRank::kGlobalGate> lock_;
   std::uint32_t limit_ KEYWAY_GUARDED_BY(lock_);
   std::uint32_t in_flight_ KEYWAY_GUARDED_BY(lock_) = 0;
   std::deque<Returner*> returners_ KEYWAY_GUARDED_BY(lock_);

@@ -233,7 +233,7 @@ class GroupEngine final : public LaneOwner,
   const std::unique_ptr<GroupObserver> observer_;  // null: nobody asked
   const bool watches_ends_;                        // each task that ends is looked at
 
-  Mutex paused_mutex_;
+  Mutex<LockRank::kPausedGroups> paused_mutex_;
   std::map<std::string, Lane*, std::less<>> paused_groups_  // pinned
       KEYWAY_GUARDED_BY(paused_mutex_);
 };

@@ -36,7 +36,7 @@ class GroupObserver {
     Histogram running;
   };
   struct Shard {
-    Mutex mutex;
+    Mutex<> mutex;
     HotKeys keys KEYWAY_GUARDED_BY(mutex){kGroups / kShards};
     std::vector<Times> times KEYWAY_GUARDED_BY(mutex);  // by the key's slot
   };

@@ -49,11 +49,11 @@ class GroupState final : public LaneExtension {
   bool claims = false;             // in front of those who have what they were promised
 
   // The rate. Only the worker that has the lane's turn takes tokens; others look at them, or give one back.
-  mutable SpinLock tokens_lock;
+  mutable SpinLock<LockRank::kLeaf> tokens_lock;
   std::optional<TokenBucket> tokens;  // whether it is set is constant; the bucket is guarded by tokens_lock
   TokenTimer token_timer;
 
-  Mutex mutex;
+  Mutex<LockRank::kAdaptiveLimit> mutex;
   std::optional<AdaptiveLimit> adaptive KEYWAY_GUARDED_BY(mutex);
   // How long what was learnt is kept. Written while somebody is inside, read when nobody is.
   TimePoint adaptive_until{};

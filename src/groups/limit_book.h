@@ -3,7 +3,6 @@
 // Thread safety: every method from any thread. The policy's resolver runs under no lock.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -37,8 +36,8 @@ class LimitBook {
   const GroupPolicy& policy_;
   std::optional<LaneLimits> uniform_;
 
-  std::atomic<std::uint64_t> changes_{0};  // written under mutex_
-  Mutex mutex_;
+  detail::Atomic<std::uint64_t> changes_{0};  // written under mutex_
+  Mutex<LockRank::kLeaf> mutex_;
   std::map<std::string, GroupLimits, std::less<>> changed_ KEYWAY_GUARDED_BY(mutex_);
 };
 

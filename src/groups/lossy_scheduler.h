@@ -7,7 +7,7 @@
 
 namespace keyway {
 
-class LossyScheduler final : public Scheduler {
+class LossyScheduler final : public DrivenScheduler {
  public:
   LossyScheduler(testing::SimScheduler& sim, bool loses) : sim_(sim), loses_(loses) {}
 
@@ -29,7 +29,10 @@ class LossyScheduler final : public Scheduler {
   void add_timer(Timer& timer, TimePoint deadline) override { sim_.add_timer(timer, deadline); }
   bool cancel_timer(Timer& timer) override { return sim_.cancel_timer(timer); }
   void wait_for_turns_in_progress() override {}
-  bool has_no_threads() const override { return true; }
+  Slept sleep(const detail::Atomic<std::uint32_t>& word, std::uint32_t expected,
+              const TimePoint* deadline) override {
+    return sim_.sleep(word, expected, deadline);
+  }
   // Memory may be asked back at any moment.
   bool run_one() override {
     if (listener_ != nullptr && sim_.random_below(16) == 0) listener_->scheduler_is_idle();

@@ -7,7 +7,6 @@
 // Thread safety: every method from any thread.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <optional>
 
@@ -64,7 +63,7 @@ class QuietWatch {
         watch.waiting_.store(true, std::memory_order_seq_cst);
         return watch.word_.load(std::memory_order_seq_cst);
       }
-      const std::atomic<std::uint32_t>& word() const { return watch.word_; }
+      const detail::Atomic<std::uint32_t>& word() const { return watch.word_; }
       void kick() { watch.bump(); }
       QuietWatch& watch;
       Condition& condition;
@@ -106,9 +105,9 @@ class QuietWatch {
     bump();
   }
 
-  std::atomic<bool> waiting_{false};
-  std::atomic<std::uint32_t> word_{0};
-  Mutex mutex_;
+  detail::Atomic<bool> waiting_{false};
+  detail::Atomic<std::uint32_t> word_{0};
+  Mutex<LockRank::kQuiet> mutex_;
   std::uint64_t uses_ KEYWAY_GUARDED_BY(mutex_) = 0;
   std::uint64_t begun_ KEYWAY_GUARDED_BY(mutex_) = 0;
   std::uint64_t draining_uses_ KEYWAY_GUARDED_BY(mutex_) = 0;  // of threads that drain; not in uses_

@@ -5,14 +5,13 @@
 #pragma once
 
 #include <algorithm>
-#include <atomic>
 #include <list>
-#include <map>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "base/mutex.h"
+#include "keyway/detail/atomic.h"
 #include "keyway/detail/task_core.h"
 #include "lanes/lane.h"
 
@@ -73,7 +72,7 @@ class RoomLine {
     return all;
   }
 
-  Mutex mutex;
+  Mutex<LockRank::kRoomLine> mutex;
 
  private:
   using Line = std::list<Entry>;
@@ -93,7 +92,7 @@ class RoomLine {
     return found;
   }
 
-  std::atomic<std::size_t> count_{0};  // written under mutex
+  detail::Atomic<std::size_t> count_{0};  // written under mutex
   std::unordered_map<Lane*, Line> lines_ KEYWAY_GUARDED_BY(mutex);
   std::unordered_map<const detail::TaskCore*, Line::iterator> places_ KEYWAY_GUARDED_BY(mutex);
 };

@@ -74,7 +74,7 @@ class RunningTasks {
 
  private:
   struct Shard {
-    Mutex mutex;
+    Mutex<LockRank::kRunningTasks> mutex;
     std::unordered_set<detail::TaskCore*> tasks KEYWAY_GUARDED_BY(mutex);
   };
   Shard& shard_of(const detail::TaskCore& task) {

@@ -136,9 +136,9 @@ void Waits::give_back(OfTask& task, bool lane_too, Aftermath& aftermath) {
   {
     MutexLock lock(mutex_);
     if (lane_too && !std::exchange(task.lane_back, true)) {
-      const Lane::GivenBack gave = intake_.change(
-          lane, [&] { return lane.give_back_for(nullptr, task.waiter.units()); });
-      if (gave.post_turn) aftermath.post(lane);
+      if (intake_.change(lane, [&] { return lane.give_back(task.waiter.units()); })) {
+        aftermath.post(lane);
+      }
     }
     leaves_gate = dispatch_.has_gate() && !std::exchange(task.gate_back, true);
     count(task);
@@ -161,9 +161,8 @@ Runnable* Waits::give_back_permit(TaskCore& waiter) {
   if (std::exchange(task.lane_back, true)) return nullptr;
   count(task);
   Lane& lane = *waiter.lane();
-  const Lane::GivenBack gave =
-      intake_.change(lane, [&] { return lane.give_back_for(nullptr, waiter.units()); });
-  return gave.post_turn ? &lane : nullptr;
+  const bool post = intake_.change(lane, [&] { return lane.give_back(waiter.units()); });
+  return post ? &lane : nullptr;
 }
 
 // A wait was refused: another branch may have waited for it to end.
@@ -243,9 +242,7 @@ void Waits::came_back(TaskCore& returning, Lane& lane, std::uint32_t units) {
       return;
     }
     // Another of the task's branches waits by now: the permits go back again.
-    const Lane::GivenBack gave =
-        intake_.change(lane, [&] { return lane.give_back_for(nullptr, units); });
-    if (gave.post_turn) aftermath.post(lane);
+    if (intake_.change(lane, [&] { return lane.give_back(units); })) aftermath.post(lane);
   }
   dispatch_.leave_gate(lane, aftermath);
   intake_.made_room(aftermath);

@@ -76,7 +76,7 @@ class Waits {
   Intake& intake_;
   Dispatch& dispatch_;
 
-  Mutex mutex_;
+  Mutex<LockRank::kTaskWaits> mutex_;
   std::unordered_map<const detail::TaskCore*, std::unique_ptr<OfTask>> tasks_
       KEYWAY_GUARDED_BY(mutex_);
 };

@@ -201,15 +201,11 @@ Waiter* Lane::drain(bool (*stays)(Waiter&)) {
   return first;
 }
 
-Lane::GivenBack Lane::give_back_for(const Waiter* queued, std::uint32_t units) {
+bool Lane::give_back(std::uint32_t units) {
   SpinGuard dispatch(dispatch_);
-  if (queued != nullptr) {
-    SpinGuard intake(intake_);
-    if (!WaiterList::linked(*queued)) return {};
-  }
   give_back_units(units);
   ++rare().given_back;
-  return {.given_back = true, .post_turn = take_up_turn()};
+  return take_up_turn();
 }
 
 Lane::Entered Lane::enter_in_front(Waiter& waiter) {

@@ -26,7 +26,6 @@
 #pragma once
 
 #include <algorithm>
-#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <limits>
@@ -36,6 +35,7 @@
 #include <string_view>
 
 #include "base/spin_lock.h"
+#include "keyway/detail/atomic.h"
 #include "keyway/scheduler.h"
 #include "lanes/waiter_list.h"
 
@@ -170,15 +170,9 @@ class alignas(64) Lane final : public Runnable {
     return rare_ != nullptr && number <= rare_->stop_up_to;
   }
 
-  // For a task that holds a permit and must wait for another one behind it in the queue: it gives the
-  // permit back, uncounted, and comes again in front of all others. The lane stays until then. If
-  // `queued` is given and does not stand in the queue any more, nothing happens.
-  struct GivenBack {
-    bool given_back = false;
-    bool post_turn = false;
-  };
-  GivenBack give_back_for(const Waiter* queued, std::uint32_t units = 1)
-      KEYWAY_EXCLUDES(intake_, dispatch_);
+  // For a task that holds permits and waits for another one of the lane: it gives them back, uncounted, and comes
+  // again in front of all others. The lane stays until then. True if the caller must post the turn.
+  bool give_back(std::uint32_t units = 1) KEYWAY_EXCLUDES(intake_, dispatch_);
   Entered enter_in_front(Waiter& waiter) KEYWAY_EXCLUDES(intake_, dispatch_);  // without priority
 
   // Nobody gets in any more.
@@ -193,7 +187,7 @@ class alignas(64) Lane final : public Runnable {
   bool set_paused(bool paused) KEYWAY_EXCLUDES(intake_, dispatch_);
   LaneLimits limits() const KEYWAY_EXCLUDES(intake_, dispatch_);
   LaneCounts counts() const KEYWAY_EXCLUDES(intake_, dispatch_);
-  // No task runs or waits here, or will come back: see give_back_for().
+  // No task runs or waits here, or will come back: see give_back().
   bool empty() const KEYWAY_EXCLUDES(intake_, dispatch_);
   // The same, and no worker is on its way with the turn: the lane may be freed.
   bool idle() const KEYWAY_EXCLUDES(intake_, dispatch_);
@@ -240,7 +234,7 @@ class alignas(64) Lane final : public Runnable {
       KEYWAY_EXCLUDES(intake_, dispatch_);
 
   // The limits in force were forgotten: whoever enters next resolves them anew.
-  std::atomic<bool> limits_stale{false};
+  detail::Atomic<bool> limits_stale{false};
 
   // Whether a permit of the layer above is already set aside for the next take. Belongs to
   // whoever has the turn.
@@ -359,14 +353,14 @@ class alignas(64) Lane final : public Runnable {
   bool careful_ KEYWAY_GUARDED_BY(intake_);  // who enters must look: a waiting limit, or ranks
   // How many may enter before anybody need look at how many wait: those who leave only make more room.
   std::uint16_t sure_room_ KEYWAY_GUARDED_BY(intake_) = 0;
-  mutable SpinLock intake_;
-  std::atomic<std::uint32_t> waiting_limit_;  // written under both locks
+  mutable SpinLock<LockRank::kLaneIntake> intake_ KEYWAY_ACQUIRED_AFTER(dispatch_);
+  detail::Atomic<std::uint32_t> waiting_limit_;  // written under both locks
   std::uint64_t entered_ KEYWAY_GUARDED_BY(intake_) = 0;
   WaiterList inbox_ KEYWAY_GUARDED_BY(intake_);
   std::unique_ptr<LaneExtension> extension_;  // constant once the lane is made
 
   // Second: those who take. taken_in_ stands before inbox_.
-  alignas(64) mutable SpinLock dispatch_;
+  alignas(64) mutable SpinLock<LockRank::kLaneDispatch> dispatch_;
   bool stalled_ KEYWAY_GUARDED_BY(dispatch_) = false;  // the turn is here
   bool paused_ KEYWAY_GUARDED_BY(dispatch_) = false;
   std::uint32_t limit_ KEYWAY_GUARDED_BY(dispatch_);

@@ -210,15 +210,9 @@ class Checked {
   }
 
   void give_back() {
-    const Lane::GivenBack given = lane_.give_back_for(waiting_.empty() ? nullptr : waiting_.back());
-    EXPECT_TRUE(given.given_back);
     lent_.push_back(running_.front());
     running_.pop_front();
-    post(given.post_turn);
-    if (running_.empty()) return;
-    // Nothing happens for somebody who does not wait.
-    const Lane::GivenBack refused = lane_.give_back_for(lent_.front());
-    EXPECT_FALSE(refused.given_back || refused.post_turn);
+    post(lane_.give_back());
   }
 
   void come_back() {
@@ -246,10 +240,12 @@ class Checked {
     if (!waiting_.empty() && running_.size() < limit()) {
       EXPECT_TRUE(turn_posted_) << "somebody waits, there is room, and nobody will come";
     }
-    if (!running_.empty() || !waiting_.empty()) {
+    const bool empty = running_.empty() && waiting_.empty() && lent_.empty();
+    EXPECT_EQ(lane_.empty(), empty);
+    if (!empty) {
       EXPECT_FALSE(lane_.idle());
     }
-    if (running_.empty() && waiting_.empty() && !turn_posted_) {
+    if (empty && !turn_posted_) {
       EXPECT_TRUE(lane_.idle());
     }
     const std::size_t room =

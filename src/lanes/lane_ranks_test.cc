@@ -39,7 +39,8 @@ class Checked {
       turn_ ? take() : finish(false);
     }
     EXPECT_TRUE(waiting_.empty()) << "somebody waits, and nobody will come";
-    EXPECT_TRUE(lane_.idle());
+    EXPECT_EQ(lane_.idle(), lent_.empty());
+    EXPECT_EQ(lane_.empty(), lent_.empty());
   }
 
  private:
@@ -162,7 +163,7 @@ class Checked {
     std::erase(running_, &guest);
     guest.rank.priority = 0;  // it comes back in front of all
     lent_.push_back(&guest);
-    post(lane_.give_back_for(nullptr, guest.units).post_turn);
+    post(lane_.give_back(guest.units));
   }
   void come_back() {
     Guest& guest = *lent_.back();

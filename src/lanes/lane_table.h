@@ -15,7 +15,6 @@
 #pragma once
 
 #include <array>
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string_view>
@@ -23,6 +22,7 @@
 
 #include "base/hash_key.h"
 #include "base/spin_lock.h"
+#include "keyway/detail/atomic.h"
 #include "lanes/lane.h"
 
 namespace keyway {
@@ -126,14 +126,14 @@ class LaneTable {
   static Buckets make_buckets(std::size_t count);
 
   struct alignas(64) Shard {
-    SpinLock lock;
+    SpinLock<LockRank::kLaneTable> lock;
     Buckets buckets KEYWAY_GUARDED_BY(lock);
     std::size_t bucket_count KEYWAY_GUARDED_BY(lock) = 0;
     bool closed KEYWAY_GUARDED_BY(lock) = false;
     bool keeps_idle KEYWAY_GUARDED_BY(lock) = false;  // lanes that were needed when last seen
     LaneCounts freed KEYWAY_GUARDED_BY(lock);
     // Its own cache line: read by everybody who sees a lane idle.
-    alignas(64) std::atomic<std::size_t> lane_count{0};
+    alignas(64) detail::Atomic<std::size_t> lane_count{0};
   };
 
   Shard& shard_of(std::size_t hash) { return shards_[(hash >> 48) % kShards]; }
@@ -150,7 +150,7 @@ class LaneTable {
 
   LaneOwner& owner_;
   std::array<Shard, kShards> shards_;
-  std::atomic<bool> closed_{false};
+  detail::Atomic<bool> closed_{false};
 };
 
 }  // namespace keyway

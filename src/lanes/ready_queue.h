@@ -14,9 +14,8 @@
 // Thread safety: every method from any thread.
 #pragma once
 
-#include <atomic>
-
 #include "base/spin_lock.h"
+#include "keyway/detail/atomic.h"
 #include "keyway/scheduler.h"
 
 namespace keyway {
@@ -52,8 +51,8 @@ class ReadyQueue {
   static Runnable* next_of(Runnable& item);
 
   Stub stub_;
-  alignas(64) std::atomic<Runnable*> last_;  // &stub_ if and only if the queue is empty
-  alignas(64) SpinLock pop_lock_;
+  alignas(64) detail::Atomic<Runnable*> last_;  // &stub_ if and only if the queue is empty
+  alignas(64) SpinLock<LockRank::kReadyQueue> pop_lock_;
   Runnable* first_ KEYWAY_GUARDED_BY(pop_lock_);
 };
 

@@ -1,8 +1,31 @@
 #include "locks/async_lock.h"
 
+#include <deque>
 #include <string>
 
 namespace keyway::detail {
+
+namespace {
+
+// Resumes a coroutine of which no scheduler is known, on the thread that released the lock. One that releases the lock
+// in its turn resumes the next only after it has returned: the stack does not grow with the line.
+void resume_here(std::coroutine_handle<> coroutine) {
+  static thread_local std::deque<std::coroutine_handle<>>* queue = nullptr;
+  if (queue != nullptr) {
+    queue->push_back(coroutine);
+    return;
+  }
+  std::deque<std::coroutine_handle<>> coroutines{coroutine};
+  queue = &coroutines;
+  while (!coroutines.empty()) {
+    const std::coroutine_handle<> next = coroutines.front();
+    coroutines.pop_front();
+    next.resume();
+  }
+  queue = nullptr;
+}
+
+}  // namespace
 
 AsyncLock::AsyncLock(LockTable& table, std::string_view key, std::size_t hash, LockMode wanted,
                      const TaskContext* context)
@@ -15,7 +38,7 @@ AsyncLock::AsyncLock(LockTable& table, std::string_view key, std::size_t hash, L
 
 bool AsyncLock::begin(std::coroutine_handle<> coroutine) {
   coroutine_ = coroutine;
-  if (const Result<void> begun = wait_.begin(); !begun) throw Exception(begun.error());
+  if (const Result<void> begun = wait_.begin(nullptr); !begun) throw Exception(begun.error());
   since = context_ != nullptr ? context_->scheduler->now() : std::chrono::steady_clock::now();
   if (context_ != nullptr && context_->stop.stop_possible()) {
     on_stop_.emplace(context_->stop, OnStop{this});
@@ -44,7 +67,7 @@ void AsyncLock::resume() {
   if (context_ != nullptr) {
     resumption_.post(coroutine_, *context_);
   } else {
-    coroutine_.resume();
+    resume_here(coroutine_);
   }
 }
 

@@ -33,37 +33,36 @@ class BlockedThread final : public LockWaiter {
   using LockWaiter::LockWaiter;
 
   void granted() noexcept override { wakeup_.wake(); }
-  const std::atomic<std::uint32_t>* comes_first() noexcept override { return wakeup_.nudge(); }
+  const detail::Atomic<std::uint32_t>* comes_first() noexcept override { return wakeup_.nudge(); }
 
-  // False if `deadline` came first, or nothing is left that could happen in a simulation.
-  bool wait(bool is_first, Scheduler* scheduler, const TimePoint* deadline) {
-    const bool simulated = scheduler != nullptr && scheduler->has_no_threads();
-    do {
-      if (is_first && !simulated && spin()) return true;
-      if (sleep(scheduler, deadline)) return true;
-      is_first = true;
-    } while (wakeup_.take_nudge());
-    return false;
+  WaitEnd wait(bool is_first, const TimePoint* deadline, std::stop_token stop) {
+    return block(*this, {.deadline = deadline,
+                         .stop = std::move(stop),
+                         .spins = is_first ? kSpinsBeforeYield : 0,
+                         .yields = is_first ? kYieldsBeforeSleep : 0});
+  }
+
+  // Waitable. A nudge means that it has come first: then it spins again.
+  bool done() const { return wakeup_.done(); }
+  std::uint32_t announce() {
+    return wakeup_.announce();
+  }
+  const detail::Atomic<std::uint32_t>& word() const { return wakeup_.word(); }
+  void kick() { wakeup_.kick(); }
+  bool spin_again() {
+    return wakeup_.nudged() && spin_for(*this, kSpinsBeforeYield, kYieldsBeforeSleep);
   }
 
  private:
-  bool spin() const {
-    for (int i = 0; i < kSpinsBeforeYield + kYieldsBeforeSleep; ++i) {
-      if (wakeup_.woken()) return true;
-      i < kSpinsBeforeYield ? cpu_relax() : std::this_thread::yield();
-    }
-    return false;
-  }
-  bool sleep(Scheduler* scheduler, const TimePoint* deadline) {
-    if (scheduler == nullptr) return wakeup_.wait(nullptr, deadline);
-    scheduler->begin_blocking();
-    const bool woken = wakeup_.wait(scheduler, deadline);
-    scheduler->end_blocking();
-    return woken;
-  }
-
   ThreadWakeup wakeup_;
 };
+
+[[noreturn]] void throw_wait_ended(std::string_view key, WaitEnd end) {
+  const std::string name = "key \"" + std::string(key) + '"';
+  if (end == WaitEnd::kStopped) throw CancelledError("the wait for " + name + " was stopped");
+  throw Exception({ErrorCode::kWaitCycle, "waiting for " + name +
+                                              " would never end: nothing is left that could run"});
+}
 
 std::size_t hash_of(std::string_view key) {
   require_key(key, "key");
@@ -86,6 +85,10 @@ KeyLocks::~KeyLocks() = default;
 // ---- taking a lock
 
 KeyLocks::Guard KeyLocks::lock(std::string_view key, LockMode mode) {
+  return lock(key, std::stop_token(), mode);
+}
+
+KeyLocks::Guard KeyLocks::lock(std::string_view key, std::stop_token stop, LockMode mode) {
   const std::size_t hash = hash_of(key);
   if (logs_) [[unlikely]]
     log_acquiring(key, hash);
@@ -93,7 +96,7 @@ KeyLocks::Guard KeyLocks::lock(std::string_view key, LockMode mode) {
   const std::uint64_t id = operation.id();
   LockEntry* entry = table_->try_acquire(key, hash, &operation, id, mode);
   if (entry == nullptr) [[unlikely]]
-    return lock_waiting(key, hash, operation, mode, nullptr);
+    return lock_waiting(key, hash, operation, mode, nullptr, std::move(stop));
   ++operation.locks_held;
   if (logs_) [[unlikely]]
     log_acquired(key);
@@ -115,15 +118,17 @@ KeyLocks::Guard KeyLocks::try_lock(std::string_view key, LockMode mode) {
 KeyLocks::Guard KeyLocks::try_lock_for(std::string_view key, Duration timeout, LockMode mode) {
   if (Guard guard = try_lock(key, mode)) return guard;
   if (timeout <= Duration::zero()) return {};
-  return lock_waiting(key, LockTable::hash(key), Operation::current(), mode, &timeout);
+  return lock_waiting(key, LockTable::hash(key), Operation::current(), mode, &timeout, {});
 }
 
 KeyLocks::Guard KeyLocks::lock_waiting(std::string_view key, std::size_t hash,
                                        const Operation& operation, LockMode mode,
-                                       const Duration* timeout) {
+                                       const Duration* timeout, std::stop_token stop) {
   BlockedThread waiter(&operation, mode, timeout != nullptr);
   detail::LockWait wait(*table_, key, hash, waiter);
-  if (const Result<void> begun = wait.begin(); !begun) throw Exception(begun.error());
+  if (const Result<void> begun = wait.begin(Scheduler::current()); !begun) {
+    throw Exception(begun.error());
+  }
   Scheduler* scheduler = operation.scheduler();
   waiter.since = now_of(scheduler);
   const TimePoint deadline = timeout == nullptr || *timeout > TimePoint::max() - waiter.since
@@ -133,14 +138,13 @@ KeyLocks::Guard KeyLocks::lock_waiting(std::string_view key, std::size_t hash,
   if (entered != LockTable::Entered::kHasIt) {
     const bool is_first = entered == LockTable::Entered::kIsFirst;
     const TimePoint* until = deadline != TimePoint::max() ? &deadline : nullptr;
-    if (!waiter.wait(is_first, scheduler, until)) {
+    const WaitEnd end = waiter.wait(is_first, until, stop);
+    if (end != WaitEnd::kDone) {
       if (table_->withdraw(hash, waiter)) {
-        if (timeout != nullptr) return {};
-        throw Exception({ErrorCode::kWaitCycle, "waiting for key \"" + std::string(key) +
-                                                    "\" would never end: nothing is left that "
-                                                    "could run"});
+        if (end == WaitEnd::kTimedOut) return {};
+        throw_wait_ended(key, end);
       }
-      waiter.wait(is_first, scheduler, nullptr);  // it is being told just now
+      waiter.wait(is_first, nullptr, {});  // it is being told just now
     }
   }
   ++operation.locks_held;

@@ -20,6 +20,7 @@
 
 #include "base/hash_key.h"
 #include "base/spin_lock.h"
+#include "keyway/detail/atomic.h"
 #include "keyway/detail/lock_waiter.h"
 #include "keyway/detail/short_text.h"
 #include "lanes/waiter_list.h"
@@ -128,7 +129,7 @@ class LockTable {
   static constexpr std::size_t kShards = 64;
 
   struct alignas(128) Shard {
-    mutable SpinLock lock;
+    mutable SpinLock<LockRank::kLockTable> lock;
     static constexpr std::uint8_t kFirst = 1;
     static constexpr std::uint8_t kBuckets = 2;
     std::uint8_t used KEYWAY_GUARDED_BY(lock) = 0;  // what there is to look at
@@ -142,7 +143,7 @@ class LockTable {
   // Those who are to hear of a change, when the shard's lock is free.
   struct News {
     Waiter* granted = nullptr;  // a chain by `next`
-    const std::atomic<std::uint32_t>* comes_first = nullptr;
+    const detail::Atomic<std::uint32_t>* comes_first = nullptr;
     void tell() const;
   };
 

@@ -2,23 +2,23 @@
 
 namespace keyway::detail {
 
-Result<void> LockWait::begin() {
+Result<void> LockWait::begin(Scheduler* thread) {
   const Operation* operation = waiter_.operation;
   if (operation == nullptr) return {};
   TaskCore* task = operation->task();
-  // Nobody can be waiting for a thread that holds nothing.
-  const bool may_be_waited_for =
-      task != nullptr || operation->parent() != nullptr || operation->locks_held > 0;
-  if (!may_be_waited_for) return {};
-  Result<WaitGraph::Ticket> begun =
-      WaitGraph::instance().begin({.operation = operation,
-                                   .waiter = task,
-                                   .lock = this,
-                                   .holds_permit = task != nullptr && task->holds_permits(),
-                                   .bounded = waiter_.bounded});
-  if (!begun) return begun.error();
-  ticket_ = *begun;
-  return {};
+  // Nothing depends on a thread that is no scheduler's and holds no lock.
+  const bool may_be_in_the_way = thread != nullptr || task != nullptr ||
+                                 operation->parent() != nullptr || operation->locks_held > 0;
+  if (!may_be_in_the_way) return {};
+  edge_.operation = operation;
+  edge_.waiter = task;
+  edge_.lock = this;
+  edge_.holds_permit = task != nullptr && task->holds_permits();
+  edge_.bounded = waiter_.bounded;
+  edge_.thread = thread;
+  Result<void> begun = WaitGraph::instance().begin(edge_);
+  linked_ = begun.ok();
+  return begun;
 }
 
 std::vector<std::uint64_t> LockWait::in_the_way_of(const Operation& operation) const {

@@ -1,7 +1,6 @@
 // A wait for a lock, as the graph of all waits sees it.
 #pragma once
 
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,11 +18,12 @@ class LockWait final : private WantedLock {
   LockWait(const LockWait&) = delete;
   LockWait& operator=(const LockWait&) = delete;
 
-  // Comes before it stands in line. An error (kWaitCycle) if the wait would never end.
-  Result<void> begin();
+  // Comes before it stands in line. `thread`: the scheduler whose thread waits; null for a coroutine, or a thread
+  // that is no scheduler's. An error (kWaitCycle, kNoThread) if the wait would never end.
+  Result<void> begin(Scheduler* thread);
   void end() {
-    if (ticket_) WaitGraph::instance().end(*ticket_);
-    ticket_.reset();
+    if (linked_) WaitGraph::instance().end(edge_);
+    linked_ = false;
   }
 
  private:
@@ -34,7 +34,8 @@ class LockWait final : private WantedLock {
   const std::string_view key_;
   const std::size_t hash_;
   LockWaiter& waiter_;
-  std::optional<WaitGraph::Ticket> ticket_;
+  WaitGraph::Edge edge_;
+  bool linked_ = false;
 };
 
 }  // namespace keyway::detail

@@ -90,7 +90,7 @@ bool EventLoop::run_ready_item() {
   return true;
 }
 
-Slept EventLoop::sleep(const std::atomic<std::uint32_t>& word, std::uint32_t expected,
+Slept EventLoop::sleep(const detail::Atomic<std::uint32_t>& word, std::uint32_t expected,
                        const TimePoint* deadline) {
   const bool drives = Scheduler::current() == nullptr && std::this_thread::get_id() == thread_;
   if (!drives) return Scheduler::sleep(word, expected, deadline);

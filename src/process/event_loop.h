@@ -70,7 +70,7 @@ class EventLoop final : public DrivenScheduler {
 
   bool run_one() override;
   // Outside of items it runs the loop meanwhile. In one, it blocks the loop.
-  Slept sleep(const std::atomic<std::uint32_t>& word, std::uint32_t expected,
+  Slept sleep(const detail::Atomic<std::uint32_t>& word, std::uint32_t expected,
               const TimePoint* deadline) override;
   std::size_t max_threads() const override { return 1; }
 

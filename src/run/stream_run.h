@@ -79,7 +79,7 @@ struct RunHost {
 
 class StreamRun {
  public:
-  StreamRun(const RunOptions& options, RunParts parts, Scheduler& scheduler, RunHost host);
+  StreamRun(const RunOptions& options, RunParts parts, DrivenScheduler& scheduler, RunHost host);
   ~StreamRun();
 
   // Until the source ends or the run was stopped. Once. An error: the source could not be opened.
@@ -128,7 +128,7 @@ class StreamRun {
   // Constant after construction.
   const RunOptions& options_;
   const RunParts parts_;
-  Scheduler& scheduler_;
+  DrivenScheduler& scheduler_;
   const RunHost host_;
   const TimePoint began_;
   const LoggedAttempt::Time began_wall_;

@@ -10,7 +10,6 @@
 #include <cstdint>
 #include <optional>
 #include <stop_token>
-#include <thread>
 
 #include "base/futex.h"
 #include "base/spin_lock.h"
@@ -30,7 +29,7 @@ template <class T>
 concept Waitable = requires(T& what) {
   { what.done() } -> std::convertible_to<bool>;
   { what.announce() } -> std::same_as<std::uint32_t>;
-  { what.word() } -> std::convertible_to<const std::atomic<std::uint32_t>&>;
+  { what.word() } -> std::convertible_to<const detail::Atomic<std::uint32_t>&>;
   what.kick();
 };
 
@@ -69,7 +68,7 @@ template <Waitable T>
 bool spin_for(T& what, int spins, int yields) {
   for (int i = 0; i < spins + yields; ++i) {
     if (what.done()) return true;
-    i < spins ? cpu_relax() : std::this_thread::yield();
+    i < spins ? cpu_relax() : yield_thread();
   }
   return what.done();
 }

@@ -80,7 +80,7 @@ class ExecutorScheduler final : public Scheduler {
 
   const std::function<void(std::function<void()>)> execute_;
 
-  Mutex mutex_;
+  Mutex<LockRank::kExecutorScheduler> mutex_;
   CondVar turn_ended_;
   std::size_t posted_ KEYWAY_GUARDED_BY(mutex_) = 0;  // not run to their end yet
   std::uint64_t next_turn_ KEYWAY_GUARDED_BY(mutex_) = 0;

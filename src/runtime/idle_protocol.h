@@ -14,8 +14,9 @@
 // Thread safety: every method from any thread.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
+
+#include "keyway/detail/atomic.h"
 
 namespace keyway {
 
@@ -77,7 +78,7 @@ class IdleProtocol {
     return unpack(word_.fetch_add(delta, std::memory_order_seq_cst));
   }
 
-  std::atomic<std::int64_t> word_{0};
+  detail::Atomic<std::int64_t> word_{0};
 };
 
 }  // namespace keyway

@@ -23,7 +23,7 @@ struct Names {
     static Names* names = new Names;
     return *names;
   }
-  Mutex mutex;
+  Mutex<> mutex;
   std::unordered_map<std::uint64_t, const TaskCore*> tasks KEYWAY_GUARDED_BY(mutex);
 };
 

@@ -7,7 +7,7 @@ namespace keyway {
 
 Scheduler* Scheduler::current() { return ThreadContext::here().scheduler; }
 
-Slept Scheduler::sleep(const std::atomic<std::uint32_t>& word, std::uint32_t expected,
+Slept Scheduler::sleep(const detail::Atomic<std::uint32_t>& word, std::uint32_t expected,
                        const TimePoint* deadline) {
   const Deadline until = deadline != nullptr ? Deadline(*deadline) : std::nullopt;
   return futex_wait(word, expected, until) ? Slept::kLookAgain : Slept::kTimedOut;

@@ -5,11 +5,11 @@
 // Lifetime: the destructor joins; no timer fires after it.
 #pragma once
 
-#include <atomic>
 #include <functional>
 #include <thread>
 
 #include "base/mutex.h"
+#include "keyway/detail/atomic.h"
 #include "runtime/timer_queue.h"
 
 namespace keyway {
@@ -43,9 +43,9 @@ class ServiceThread {
   const std::function<bool()> tick_;
   const std::function<bool()> still_wanted_;
   TimerQueue timers_;
-  std::atomic<bool> ticking_{false};
+  detail::Atomic<bool> ticking_{false};
 
-  Mutex mutex_;
+  Mutex<LockRank::kServiceThread> mutex_;
   CondVar changed_;
   bool look_again_ KEYWAY_GUARDED_BY(mutex_) = false;
   bool stopping_ KEYWAY_GUARDED_BY(mutex_) = false;

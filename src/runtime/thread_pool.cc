@@ -106,17 +106,17 @@ class ThreadPool::Impl {
   int quiet_ticks_ = 0;
   PoolGrowth growth_;
 
-  mutable Mutex workers_mutex_;
+  mutable Mutex<LockRank::kPoolWorkers> workers_mutex_;
   std::vector<std::shared_ptr<Worker>> workers_ KEYWAY_GUARDED_BY(workers_mutex_);
   bool closed_ KEYWAY_GUARDED_BY(workers_mutex_) = false;
   unsigned peak_threads_ KEYWAY_GUARDED_BY(workers_mutex_) = 0;
   std::uint64_t past_turns_ KEYWAY_GUARDED_BY(workers_mutex_) = 0;
   std::uint64_t past_parks_ KEYWAY_GUARDED_BY(workers_mutex_) = 0;
 
-  Mutex listeners_mutex_;
+  Mutex<LockRank::kPoolListeners> listeners_mutex_;
   std::vector<IdleListener*> listeners_ KEYWAY_GUARDED_BY(listeners_mutex_);
 
-  Mutex park_mutex_;
+  Mutex<LockRank::kPoolPark> park_mutex_;
   Worker* last_parked_ KEYWAY_GUARDED_BY(park_mutex_) = nullptr;
 
   ServiceThread service_;

@@ -8,10 +8,10 @@
 // Lifetime: it may be destroyed when the waiter has seen done().
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 
 #include "base/futex.h"
+#include "keyway/detail/atomic.h"
 #include "keyway/detail/task_core.h"
 #include "runtime/blocking.h"
 
@@ -33,13 +33,13 @@ class ThreadWakeup final : public detail::Wakeup {
     }
     return kAsleep;
   }
-  const std::atomic<std::uint32_t>& word() const { return state_; }
+  const detail::Atomic<std::uint32_t>& word() const { return state_; }
   void kick() {
-    if (const std::atomic<std::uint32_t>* asleep = nudge()) futex_wake_one(*asleep);
+    if (const detail::Atomic<std::uint32_t>* asleep = nudge()) futex_wake_one(*asleep);
   }
 
   // As kick(), but the caller wakes: returns the word to give to futex_wake_one(), at any time later, or null.
-  const std::atomic<std::uint32_t>* nudge() {
+  const detail::Atomic<std::uint32_t>* nudge() {
     std::uint32_t state = state_.load(std::memory_order_relaxed);
     do {
       if (state == kWoken) return nullptr;
@@ -55,7 +55,7 @@ class ThreadWakeup final : public detail::Wakeup {
   static constexpr std::uint32_t kWoken = 2;
   static constexpr std::uint32_t kNudged = 3;
 
-  std::atomic<std::uint32_t> state_{kAwake};
+  detail::Atomic<std::uint32_t> state_{kAwake};
 };
 
 }  // namespace keyway

@@ -36,7 +36,7 @@ class TimerQueue {
   void sift_down(std::size_t index) KEYWAY_REQUIRES(mutex_);
   void remove(std::size_t index) KEYWAY_REQUIRES(mutex_);
 
-  mutable Mutex mutex_;
+  mutable Mutex<LockRank::kTimerQueue> mutex_;
   CondVar fired_;
   std::vector<Timer*> heap_ KEYWAY_GUARDED_BY(mutex_);
   const Timer* firing_ KEYWAY_GUARDED_BY(mutex_) = nullptr;

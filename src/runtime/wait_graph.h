@@ -19,7 +19,6 @@
 // back, and locks for their holders.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -30,6 +29,7 @@
 #include <boost/intrusive/list.hpp>
 
 #include "base/mutex.h"
+#include "keyway/detail/atomic.h"
 #include "keyway/detail/operation.h"
 #include "keyway/detail/task_core.h"
 #include "keyway/error.h"
@@ -153,8 +153,8 @@ class WaitGraph {
   void explore(Search& search) KEYWAY_REQUIRES(mutex_);
   void settle(Search& search) KEYWAY_REQUIRES(mutex_);
 
-  std::atomic<std::size_t> edge_count_{0};  // written under mutex_
-  Mutex mutex_;
+  detail::Atomic<std::size_t> edge_count_{0};  // written under mutex_
+  Mutex<LockRank::kWaitGraph> mutex_;
   EdgeList<&Edge::all_hook> edges_ KEYWAY_GUARDED_BY(mutex_);
   std::unordered_map<const detail::TaskCore*, WaiterNode> waiters_ KEYWAY_GUARDED_BY(mutex_);
   std::unordered_map<LaneId, LaneNode> lanes_ KEYWAY_GUARDED_BY(mutex_);

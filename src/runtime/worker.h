@@ -1,22 +1,22 @@
 // One thread of a pool, as others see it.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <thread>
 
+#include "keyway/detail/atomic.h"
 #include "runtime/blocked_probe.h"
 
 namespace keyway {
 
 struct alignas(64) Worker {
   // Written by the worker alone, read by others. Odd while a turn is in progress.
-  std::atomic<std::uint64_t> turn_edges{0};
-  std::atomic<std::uint64_t> parks{0};
-  std::atomic<std::uint32_t> blocking_depth{0};  // begin_blocking() without end_blocking()
+  detail::Atomic<std::uint64_t> turn_edges{0};
+  detail::Atomic<std::uint64_t> parks{0};
+  detail::Atomic<std::uint32_t> blocking_depth{0};  // begin_blocking() without end_blocking()
 
   // Where a parked worker sleeps: 1 wakes it.
-  alignas(64) std::atomic<std::uint32_t> wake_token{0};
+  alignas(64) detail::Atomic<std::uint32_t> wake_token{0};
 
   // Under the pool's park mutex.
   Worker* next_parked = nullptr;

@@ -70,7 +70,7 @@ struct SerialDispatcher::Parts {
   std::unique_ptr<ServiceThread> timers;  // of all worker threads
   std::vector<Worker> workers;            // per key: the only one's name is not used
 
-  Mutex shutdown_mutex;
+  Mutex<LockRank::kSerialShutdown> shutdown_mutex;
   // The executors' own, which they keep.
   ThreadPool* pool KEYWAY_GUARDED_BY(shutdown_mutex) = nullptr;
   std::vector<WorkerThread*> threads KEYWAY_GUARDED_BY(shutdown_mutex);
@@ -217,7 +217,8 @@ bool SerialDispatcher::shutdown(Duration timeout) {
 
 SerialStats SerialDispatcher::stats() const {
   const std::uint64_t by_total = parts_->load.rejected();
-  SerialStats sum{.submitted = by_total, .rejected = by_total, .waits = parts_->load.waits().summary()};
+  SerialStats sum{
+      .submitted = by_total, .rejected = by_total, .waits = parts_->load.waits().summary()};
   parts_->for_each([&](const GroupExecutor& executor) {
     const GroupStats stats = executor.stats();
     sum.waiting += stats.waiting;

@@ -9,6 +9,7 @@
 
 #include <gtest/gtest.h>
 
+#include "runtime/thread_wakeup.h"
 #include "support/jobs.h"
 
 namespace keyway {
@@ -69,22 +70,26 @@ TEST_F(WorkerThreadTest, ATimerFiresWhileTheThreadIsAtWork) {
   done.wait();
 }
 
-TEST_F(WorkerThreadTest, WhoWaitsOnItsThreadCanRunWhatIsPosted) {
-  bool ran = false;
-  std::latch done(1);
-  Job inner([&] { ran = true; });
+TEST_F(WorkerThreadTest, RunsNothingElseWhileAnItemWaits) {
+  EXPECT_EQ(worker_->max_threads(), 1U);
+  std::atomic<bool> inner_ran = false;
+  std::latch done(2);
+  Job inner([&] {
+    inner_ran = true;
+    done.count_down();
+  });
   Job outer([&] {
-    EXPECT_TRUE(worker_->has_no_other_thread());
-    EXPECT_FALSE(worker_->run_one());
+    EXPECT_EQ(Scheduler::current(), &*worker_);
     worker_->post(inner);
-    EXPECT_TRUE(worker_->run_one());
-    EXPECT_TRUE(ran);
+    ThreadWakeup wakeup;
+    const TimePoint deadline = worker_->now() + std::chrono::milliseconds(1);
+    EXPECT_EQ(block(wakeup, {.deadline = &deadline}), WaitEnd::kTimedOut);
+    EXPECT_FALSE(inner_ran);
     done.count_down();
   });
   worker_->post(outer);
   done.wait();
-  EXPECT_FALSE(worker_->has_no_other_thread());
-  EXPECT_FALSE(worker_->run_one());
+  EXPECT_TRUE(inner_ran);
 }
 
 }  // namespace

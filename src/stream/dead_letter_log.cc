@@ -21,7 +21,7 @@ class DeadLetterLog final : public DeadLetters {
 
  private:
   const Write write_;
-  Mutex mutex_;
+  Mutex<LockRank::kDeadLetterLog> mutex_;
 };
 
 }  // namespace

@@ -61,7 +61,7 @@ class Pipeline::Engine::BatchLine final : private Timer {
   void send(std::vector<BatchMember*> members);
 
   Engine& engine_;
-  Mutex mutex_;
+  Mutex<LockRank::kBatchLine> mutex_;
   std::vector<BatchMember*> waiting_ KEYWAY_GUARDED_BY(mutex_);
   // When the first of those who wait has waited long enough. A timer that fires earlier was set for others.
   TimePoint due_ KEYWAY_GUARDED_BY(mutex_){};
@@ -78,7 +78,7 @@ class Pipeline::Engine::KeyBacklog {
   std::deque<Item> take(const std::string& group, std::size_t most) KEYWAY_EXCLUDES(mutex_);
 
  private:
-  Mutex mutex_;
+  Mutex<> mutex_;
   std::map<std::string, std::deque<Item>, std::less<>> items_ KEYWAY_GUARDED_BY(mutex_);
 };
 

@@ -58,7 +58,7 @@ Pipeline::Engine::Engine(Source& source, PipelineOptions options, detail::AnyHan
       options_(std::move(options)),
       handler_(std::move(handler)),
       scheduler_(scheduler),
-      handling_(scheduler.has_no_threads() ? &scheduler : nullptr),
+      handling_(scheduler.is_driven() ? &scheduler : nullptr),
       random_(options_.seed != 0 ? options_.seed : std::random_device()()) {
   if (options_.by_group && handler_.batch) {
     throw Exception({ErrorCode::kInvalidArgument, "a pipeline has batches or limits of groups"});
@@ -83,9 +83,7 @@ Result<PipelineEnd> Pipeline::Engine::run_until(std::stop_token stop) {
     wake();
   });
   wake();
-  scheduler_.begin_blocking();
-  over_.wait(scheduler_);
-  scheduler_.end_blocking();
+  block(over_, {.scheduler = &scheduler_});
   scheduler_.cancel_timer(*this);
   source_.close();
   MutexLock lock(failure_mutex_);

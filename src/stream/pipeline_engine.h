@@ -153,16 +153,16 @@ class Pipeline::Engine final : private Pump, private Timer {
   std::atomic<std::uint64_t> failed_commits_{0};
   ConcurrentHistogram committing_;
 
-  Mutex random_mutex_;
+  Mutex<> random_mutex_;
   std::mt19937_64 random_ KEYWAY_GUARDED_BY(random_mutex_);
-  Mutex parked_mutex_;
+  Mutex<> parked_mutex_;
   std::set<std::string, std::less<>> parked_ KEYWAY_GUARDED_BY(parked_mutex_);
-  Mutex failure_mutex_;
+  Mutex<LockRank::kPipelineFailure> failure_mutex_;
   std::optional<Error> failure_ KEYWAY_GUARDED_BY(failure_mutex_);
   std::string halted_by_ KEYWAY_GUARDED_BY(failure_mutex_);
-  Mutex rate_mutex_;
+  Mutex<> rate_mutex_;
   TimePoint next_place_ KEYWAY_GUARDED_BY(rate_mutex_){};
-  mutable Mutex shown_mutex_;
+  mutable Mutex<> shown_mutex_;
   std::vector<PartitionStats> shown_ KEYWAY_GUARDED_BY(shown_mutex_);
   std::set<PartitionId> paused_by_user_ KEYWAY_GUARDED_BY(shown_mutex_);
 

@@ -5,9 +5,8 @@
 // Lifetime: settle() before it is destroyed, when nobody wakes it any more.
 #pragma once
 
-#include <atomic>
-#include <thread>
-
+#include "base/spin_lock.h"
+#include "keyway/detail/atomic.h"
 #include "keyway/scheduler.h"
 
 namespace keyway {
@@ -35,8 +34,10 @@ class Pump : private Runnable {
 
   // Waits until no step runs or is going to.
   void settle() {
+    auto* driven =
+        scheduler_.is_driven() ? static_cast<DrivenScheduler*>(&scheduler_) : nullptr;
     while (state_.load(std::memory_order_acquire) != State::kIdle) {
-      if (!scheduler_.run_one()) std::this_thread::yield();
+      if (driven == nullptr || !driven->run_one()) yield_thread();
     }
     scheduler_.wait_for_turns_in_progress();
   }
@@ -54,7 +55,7 @@ class Pump : private Runnable {
   }
 
   Scheduler& scheduler_;
-  std::atomic<State> state_{State::kIdle};
+  detail::Atomic<State> state_{State::kIdle};
 };
 
 }  // namespace keyway

@@ -62,7 +62,7 @@ class SimScheduler::Impl {
   }
 
   // In an item, others run meanwhile; outside of all items, the caller makes the steps.
-  Slept sleep(const std::atomic<std::uint32_t>& word, std::uint32_t expected,
+  Slept sleep(const detail::Atomic<std::uint32_t>& word, std::uint32_t expected,
               const TimePoint* deadline) {
     const Sleep sleep{&word, expected, deadline};
     if (running_ != nullptr) {
@@ -82,7 +82,7 @@ class SimScheduler::Impl {
 
  private:
   struct Sleep {
-    const std::atomic<std::uint32_t>* word = nullptr;
+    const detail::Atomic<std::uint32_t>* word = nullptr;
     std::uint32_t expected = 0;
     const TimePoint* deadline = nullptr;
   };
@@ -202,7 +202,7 @@ void SimScheduler::add_timer(Timer& timer, TimePoint deadline) {
   impl_->timers().add(timer, deadline);
 }
 bool SimScheduler::cancel_timer(Timer& timer) { return impl_->timers().cancel(timer); }
-Slept SimScheduler::sleep(const std::atomic<std::uint32_t>& word, std::uint32_t expected,
+Slept SimScheduler::sleep(const detail::Atomic<std::uint32_t>& word, std::uint32_t expected,
                           const TimePoint* deadline) {
   return impl_->sleep(word, expected, deadline);
 }

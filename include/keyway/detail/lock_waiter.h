@@ -1,9 +1,9 @@
 // Somebody who stands in line for a lock.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 
+#include "keyway/detail/atomic.h"
 #include "keyway/detail/operation.h"
 #include "keyway/detail/waiter.h"
 #include "keyway/lock_mode.h"
@@ -23,7 +23,7 @@ class LockWaiter : public Waiter {
   // Told once, under no lock, that the lock is its own. May destroy it.
   virtual void granted() noexcept = 0;
   // It is the first in line now; under its shard's lock. What is to be given to futex_wake_one() afterwards, or null.
-  virtual const std::atomic<std::uint32_t>* comes_first() noexcept { return nullptr; }
+  virtual const Atomic<std::uint32_t>* comes_first() noexcept { return nullptr; }
 
   const Operation* const operation;  // null: nobody that Keyway knows
   const LockMode mode;

@@ -4,7 +4,6 @@
 // Its 56 bytes are followed by the callable (later the result), the group key and the task id.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <exception>
 #include <memory>
@@ -13,6 +12,7 @@
 #include <string>
 #include <string_view>
 
+#include "keyway/detail/atomic.h"
 #include "keyway/detail/check.h"
 #include "keyway/detail/short_text.h"
 #include "keyway/detail/task_extras.h"
@@ -236,7 +236,7 @@ class TaskCore {
     // acq_rel: publish() sees the sleeper; the caller sees the result.
     return state_.fetch_or(kSleepers, std::memory_order_acq_rel) | kSleepers;
   }
-  const std::atomic<std::uint32_t>& word() const noexcept { return state_; }
+  const Atomic<std::uint32_t>& word() const noexcept { return state_; }
   void kick() noexcept;
   void retain() noexcept {
     const std::uint32_t state = state_.fetch_add(1, std::memory_order_relaxed);
@@ -291,7 +291,7 @@ class TaskCore {
 
   Waiter place_;
   const TaskOperations* operations_;
-  std::atomic<std::uint32_t> state_;
+  Atomic<std::uint32_t> state_;
   const std::uint16_t key_size_;
   const std::uint16_t id_size_;
   TaskOwner* owner_;

@@ -1,9 +1,9 @@
 // What a task has that was submitted with TaskOptions: it lies at the end of the task's block.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 
+#include "keyway/detail/atomic.h"
 #include "keyway/scheduler.h"
 #include "keyway/task_options.h"
 
@@ -33,7 +33,7 @@ struct TaskExtras {
   const void* value_type = nullptr;  // which type of value it has
 
   bool follows = false;  // it does not run: it ends with another one
-  std::atomic<bool> superseded{false};
+  Atomic<bool> superseded{false};
 
   std::uint32_t units = 1;  // how many permits it holds; written by whoever gives them to it
   ExpiryTimer expiry;

@@ -1,7 +1,6 @@
 // A TaskCore with a callable of a known type behind it.
 #pragma once
 
-#include <atomic>
 #include <concepts>
 #include <coroutine>
 #include <exception>
@@ -13,6 +12,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "keyway/detail/atomic.h"
 #include "keyway/detail/block_pool.h"
 #include "keyway/detail/task_core.h"
 #include "keyway/error.h"
@@ -106,7 +106,7 @@ class CoroutinePart final : public Completion {
   TaskCore* core_ = nullptr;
   std::optional<TaskContext> context_;
   std::optional<Task<T>> task_;
-  std::atomic<bool> first_has_come_{false};
+  Atomic<bool> first_has_come_{false};
 };
 
 template <class F>

@@ -47,7 +47,7 @@ class Handled {
   }
 
  private:
-  Mutex mutex_;
+  Mutex<> mutex_;
   std::map<std::pair<PartitionId, std::string>, std::vector<std::uint64_t>> lines_
       KEYWAY_GUARDED_BY(mutex_);
   std::size_t count_ KEYWAY_GUARDED_BY(mutex_) = 0;

@@ -324,7 +324,7 @@ class Bell {
   }
 
  private:
-  Mutex mutex_;
+  Mutex<> mutex_;
   CondVar changed_;
   int rung_ KEYWAY_GUARDED_BY(mutex_) = 0;
 };

@@ -85,7 +85,7 @@ void* SqliteTransaction::native_handle() const { return database_.native(); }
 struct SqliteDatabase::State {
   explicit State(sqlite::Database opened) : database(std::move(opened)) {}
 
-  Mutex mutex;
+  Mutex<LockRank::kDatabase> mutex;
   sqlite::Database database KEYWAY_GUARDED_BY(mutex);
 };
 

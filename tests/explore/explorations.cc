@@ -1,0 +1,127 @@
+#include "explore/explorations.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <string>
+
+#include <gtest/gtest.h>
+
+namespace keyway::explore {
+namespace {
+
+constexpr std::uint64_t kShortRun = 3'000;
+constexpr int kPreemptions = 2;
+constexpr std::uint64_t kSeed = 20'240'229;
+
+struct Totals {
+  std::uint64_t tests = 0;
+  std::uint64_t exhausted = 0;
+  std::uint64_t executions = 0;
+  std::uint64_t steps = 0;
+  std::uint64_t divergences = 0;
+};
+std::map<std::string, Totals, std::less<>> totals;
+
+// Of one test.
+std::uint64_t budget() {
+  const char* in_all = std::getenv("KEYWAY_INTERLEAVINGS");
+  if (in_all == nullptr) return kShortRun;
+  std::uint64_t count = 0;
+  std::from_chars(in_all, in_all + std::strlen(in_all), count);
+  const int tests = std::max(1, testing::UnitTest::GetInstance()->test_to_run_count());
+  return std::max<std::uint64_t>(1, count / static_cast<std::uint64_t>(tests) + 1);
+}
+
+std::string describe(const Outcome& outcome, std::string_view strategy) {
+  return std::string(name_of(outcome.failure)) + " after " + std::to_string(outcome.executions) +
+         " interleavings (" + std::string(strategy) + "): " + outcome.message +
+         "\nTo run it again: KEYWAY_REPLAY=" + outcome.schedule +
+         " <this program> --gtest_filter=" +
+         testing::UnitTest::GetInstance()->current_test_info()->test_suite_name() + "." +
+         testing::UnitTest::GetInstance()->current_test_info()->name();
+}
+
+struct Step {
+  const char* name;
+  std::unique_ptr<Strategy> strategy;
+  std::uint64_t share;  // of what is left, in percent
+};
+
+class PrintsTotals final : public testing::Environment {
+ public:
+  void TearDown() override {
+    if (totals.empty()) return;
+    std::printf("%-16s %6s %10s %14s %12s %12s\n", "component", "tests", "exhausted",
+                "interleavings", "steps", "diverged");
+    Totals sum;
+    for (const auto& [component, of] : totals) {
+      print(component.c_str(), of);
+      sum.tests += of.tests;
+      sum.exhausted += of.exhausted;
+      sum.executions += of.executions;
+      sum.steps += of.steps;
+      sum.divergences += of.divergences;
+    }
+    print("all", sum);
+  }
+
+ private:
+  static void print(const char* name, const Totals& of) {
+    const auto number = [](std::uint64_t count) { return static_cast<unsigned long long>(count); };
+    std::printf("%-16s %6llu %10llu %14llu %12llu %12llu\n", name, number(of.tests),
+                number(of.exhausted), number(of.executions), number(of.steps),
+                number(of.divergences));
+  }
+};
+
+}  // namespace
+
+void expect_holds(std::string_view component, const ScenarioOptions& options,
+                  const std::function<std::unique_ptr<Scenario>()>& make) {
+  if (const char* schedule = std::getenv("KEYWAY_REPLAY")) {
+    const Outcome outcome = explore(make, options, *replay(schedule), 1);
+    EXPECT_TRUE(outcome.ok()) << describe(outcome, "replay");
+    return;
+  }
+  Totals& sum = totals.try_emplace(std::string(component)).first->second;
+  ++sum.tests;
+  std::uint64_t left = budget();
+  Step steps[] = {{"at most 2 preemptions", exhaustive(kPreemptions), 60},
+                  {"PCT of depth 2", pct(2, kSeed), 33},
+                  {"PCT of depth 3", pct(3, kSeed), 50},
+                  {"random", uniform(kSeed), 100}};
+  for (Step& step : steps) {
+    const std::uint64_t share = std::max<std::uint64_t>(1, left * step.share / 100);
+    const Outcome outcome = explore(make, options, *step.strategy, share);
+    left -= std::min(left, outcome.executions);
+    sum.executions += outcome.executions;
+    sum.steps += outcome.steps;
+    sum.divergences += outcome.divergences;
+    if (outcome.exhausted) ++sum.exhausted;
+    if (!outcome.ok()) {
+      ADD_FAILURE() << describe(outcome, step.name);
+      return;
+    }
+  }
+}
+
+void expect_finds(FailureKind kind, const ScenarioOptions& options,
+                  const std::function<std::unique_ptr<Scenario>()>& make) {
+  const Outcome outcome = explore(make, options, *exhaustive(kPreemptions), 100'000);
+  ASSERT_EQ(name_of(outcome.failure), name_of(kind)) << describe(outcome, "at most 2 preemptions");
+  // The schedule that was printed leads there again.
+  const Outcome again = explore(make, options, *replay(outcome.schedule), 1);
+  EXPECT_EQ(name_of(again.failure), name_of(kind)) << describe(again, "replay");
+}
+
+}  // namespace keyway::explore
+
+int main(int argc, char** argv) {
+  testing::InitGoogleTest(&argc, argv);
+  testing::AddGlobalTestEnvironment(new keyway::explore::PrintsTotals);
+  return RUN_ALL_TESTS();
+}
