@@ -37,6 +37,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "keyway/detail/inline_run.h"
 #include "keyway/detail/queued_call.h"
 #include "keyway/explanation.h"
 #include "keyway/group_executor.h"
@@ -137,7 +138,8 @@ class SerialDispatcher {
   // An error if it was turned away, or has ended unrun; if it `waits`, when the task has ended.
   Result<void> submit(const Target& target, detail::TaskCore& task, bool over_total, bool waits);
   static void execute_inside(const Target& target, detail::TaskCore& task);
-  static detail::TaskContext part_of_current_task(const Target& target, std::stop_token stop);
+  static Scheduler& scheduler_of(const Target& target);
+  static detail::TaskContext part_of_current_task(Scheduler& scheduler, std::stop_token stop);
   static Error expired(std::string_view key);
 
   template <class F>
@@ -197,7 +199,8 @@ class SerialDispatcher {
       return run_inside(target,
                         [&target, callable = Callable(std::forward<F>(work))](
                             std::stop_token stop) mutable -> Value {
-                          const detail::TaskContext context = part_of_current_task(target, stop);
+                          detail::InlineRun run(scheduler_of(target));
+                          const detail::TaskContext context = part_of_current_task(run, stop);
                           auto part = [&] {
                             if constexpr (detail::kTakesStopToken<Callable>) {
                               return std::invoke(callable, std::move(stop));
@@ -205,9 +208,8 @@ class SerialDispatcher {
                               return std::invoke(callable);
                             }
                           }();
-                          detail::SyncWait completion(*context.scheduler, context.operation);
-                          detail::TaskAccess::start(part, context, completion);
-                          completion.wait();
+                          detail::TaskAccess::start(part, context, run);
+                          run.wait(context.operation);
                           return detail::TaskAccess::take(part);
                         });
     } else {

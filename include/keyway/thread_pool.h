@@ -65,4 +65,10 @@ class ThreadPool final : public Scheduler {
   std::unique_ptr<Impl> impl_;
 };
 
+namespace detail {
+// The process's own pool, made when it is first needed: for code of the user's that must not run on a timer thread, and
+// must not wait until a scheduler's threads are free.
+ThreadPool& background_pool();
+}  // namespace detail
+
 }  // namespace keyway

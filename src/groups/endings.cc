@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "keyway/thread_pool.h"
+
 namespace keyway {
 
 void Endings::tell(std::vector<Ending> endings) {
@@ -12,7 +14,7 @@ void Endings::tell(std::vector<Ending> endings) {
     for (Ending& ending : endings) endings_.push_back(std::move(ending));
   }
   while (true) {
-    Ending ending = next();
+    Ending ending = next(on_scheduler_);
     if (ending.task == nullptr) return;
     teller_.tell(ending);
   }
@@ -23,10 +25,11 @@ void Endings::tell_later(Ending ending) {
     MutexLock lock(mutex_);
     endings_.push_back(std::move(ending));
   }
-  post_if_needed();
+  post_if_needed(on_scheduler_);
+  if (!scheduler_.is_driven()) post_if_needed(in_background_);
 }
 
-Ending Endings::next() {
+Ending Endings::next(Helper& helper) {
   Ending ending;
   {
     MutexLock lock(mutex_);
@@ -34,26 +37,26 @@ Ending Endings::next() {
     ending = std::move(endings_.front());
     endings_.pop_front();
   }
-  post_if_needed();
+  post_if_needed(helper);
   return ending;
 }
 
-void Endings::post_if_needed() {
+void Endings::post_if_needed(Helper& helper) {
   {
     MutexLock lock(mutex_);
-    if (posted_ || endings_.empty()) return;
-    posted_ = true;
+    if (helper.posted || endings_.empty()) return;
+    helper.posted = true;
   }
   teller_.begin_use();
-  scheduler_.post(*this);
+  (helper.scheduler != nullptr ? *helper.scheduler : detail::background_pool()).post(helper);
 }
 
-void Endings::run(Turn&) {
+void Endings::help(Helper& helper) {
   {
     MutexLock lock(mutex_);
-    posted_ = false;
+    helper.posted = false;
   }
-  Ending ending = next();
+  Ending ending = next(helper);
   if (ending.task != nullptr) teller_.tell(ending);
   teller_.end_use();
 }

@@ -1,9 +1,10 @@
 // Tasks that have ended and whose users have not heard of it yet: tasks that were rejected together, that expired, or that
 // ended with another one.
 //
-// What their users hear may take long, and may wait for another of these tasks. So the thread that adds them tells
+// What their users do may take long, and may wait for another of these tasks. So the thread that adds them tells
 // their users one by one, and a posted turn lets the scheduler's threads help it: while one of them is held up, another
-// goes on.
+// goes on. For a timer, which must not tell anybody itself, the process's background pool helps too: the scheduler's
+// threads may all be busy with tasks.
 //
 // Thread safety: every method from any thread.
 // Lifetime: until idle; the engine counts it as a use.
@@ -28,7 +29,7 @@ struct Ending {
   std::exception_ptr error{};
 };
 
-class Endings final : private Runnable {
+class Endings {
  public:
   class Teller {
    public:
@@ -43,23 +44,35 @@ class Endings final : private Runnable {
   };
 
   Endings(Teller& teller, Scheduler& scheduler) : teller_(teller), scheduler_(scheduler) {}
+  Endings(const Endings&) = delete;
+  Endings& operator=(const Endings&) = delete;
 
   // Tells the users of all of them before it returns, unless a thread of the scheduler's is just telling some.
   void tell(std::vector<Ending> endings) KEYWAY_EXCLUDES(mutex_);
-  // Leaves it to the scheduler's threads: for the timer thread.
+  // Leaves it to other threads: for the timer thread.
   void tell_later(Ending ending) KEYWAY_EXCLUDES(mutex_);
 
  private:
-  void run(Turn& turn) override;
-  // Takes the next one, and has a turn posted if there are more. Null task: there is none.
-  Ending next() KEYWAY_EXCLUDES(mutex_);
-  void post_if_needed() KEYWAY_EXCLUDES(mutex_);
+  // Tells the users of one task, on a thread of `scheduler`.
+  struct Helper final : Runnable {
+    Helper(Endings& all, Scheduler* where) : endings(all), scheduler(where) {}
+    void run(Turn&) override { endings.help(*this); }
+    Endings& endings;
+    Scheduler* const scheduler;  // null: the background pool
+    bool posted = false;         // guarded by the mutex
+  };
+
+  void help(Helper& helper) KEYWAY_EXCLUDES(mutex_);
+  // Takes the next one, and has a helper posted if there are more. Null task: there is none.
+  Ending next(Helper& helper) KEYWAY_EXCLUDES(mutex_);
+  void post_if_needed(Helper& helper) KEYWAY_EXCLUDES(mutex_);
 
   Teller& teller_;
   Scheduler& scheduler_;
   Mutex<LockRank::kLeaf> mutex_;
   std::deque<Ending> endings_ KEYWAY_GUARDED_BY(mutex_);
-  bool posted_ KEYWAY_GUARDED_BY(mutex_) = false;
+  Helper on_scheduler_{*this, &scheduler_};
+  Helper in_background_{*this, nullptr};
 };
 
 }  // namespace keyway

@@ -249,7 +249,7 @@ void GroupEngine::close() {
 class GroupEngine::AllTasks final : public WantedWork {
  public:
   explicit AllTasks(GroupEngine& engine) : engine_(engine) {}
-  Scheduler& scheduler() const override { return engine_.scheduler_; }
+  Scheduler* scheduler() const override { return &engine_.scheduler_; }
   bool includes(const detail::Operation&, const TaskCore* task) const override {
     return task != nullptr && &task->owner() == &engine_ && !task->ending();
   }

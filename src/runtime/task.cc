@@ -68,12 +68,9 @@ void SleepAwaiter::await_resume() {
 struct SyncWait::State final : WantedWork {
   State(Scheduler& of, const Operation& part) : target(of), operation(part) {}
 
-  Scheduler& scheduler() const override { return target; }
+  Scheduler* scheduler() const override { return &target; }
   bool includes(const Operation& waiter, const TaskCore*) const override {
-    for (const Operation* one = &waiter; one != nullptr; one = one->parent()) {
-      if (one == &operation) return true;
-    }
-    return false;
+    return waiter.is_part_of(operation);
   }
   std::string name() const override { return "a coroutine"; }
 

@@ -489,6 +489,11 @@ ThreadPoolStats ThreadPool::Impl::stats() const {
   return stats;
 }
 
+ThreadPool& detail::background_pool() {
+  static ThreadPool pool({.threads = 1});
+  return pool;
+}
+
 ThreadPool::ThreadPool(ThreadPoolOptions options) : impl_(std::make_unique<Impl>(*this, options)) {}
 ThreadPool::~ThreadPool() = default;
 void ThreadPool::end_threads() { impl_->end_threads(); }

@@ -310,7 +310,7 @@ void WaitGraph::explore(Search& search) {
           node.all_must_end.push_back(&other);
         }
       }
-      need_thread(node, edge.work->scheduler());
+      if (const Scheduler* scheduler = edge.work->scheduler()) need_thread(node, *scheduler);
     }
     for (Edge* dependency : node.all_must_end) search.add(*dependency);
     if (node.need.room > 0 && search.stuck_permits.emplace(node.edge->target_lane, held_in(node.edge->target_lane)).second) {

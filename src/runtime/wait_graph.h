@@ -50,7 +50,7 @@ class WantedLock {
 // Work that a thread waits for and that is not a single task: all tasks of an executor, or a coroutine.
 class WantedWork {
  public:
-  virtual Scheduler& scheduler() const = 0;
+  virtual Scheduler* scheduler() const = 0;  // whose thread it needs; null: none
   // Whether `waiter`'s wait holds the work up.
   virtual bool includes(const detail::Operation& waiter, const detail::TaskCore* task) const = 0;
   virtual std::string name() const = 0;

@@ -175,12 +175,15 @@ void SerialDispatcher::execute_inside(const Target& target, TaskCore& task) {
   target.executor->engine_->run_inside(task);
 }
 
-detail::TaskContext SerialDispatcher::part_of_current_task(const Target& target,
+Scheduler& SerialDispatcher::scheduler_of(const Target& target) {
+  return target.executor->engine_->scheduler();
+}
+
+detail::TaskContext SerialDispatcher::part_of_current_task(Scheduler& scheduler,
                                                            std::stop_token stop) {
-  Scheduler* scheduler = &target.executor->engine_->scheduler();
-  return {scheduler, std::move(stop),
+  return {&scheduler, std::move(stop),
           detail::TaskOperation(&detail::Operation::current(), detail::task_on_this_thread(),
-                                scheduler)};
+                                &scheduler)};
 }
 
 Error SerialDispatcher::expired(std::string_view key) {

@@ -46,6 +46,13 @@ class Operation {
     return false;
   }
 
+  bool is_part_of(const Operation& whole) const {
+    for (const Operation* one = this; one != nullptr; one = one->parent_) {
+      if (one == &whole) return true;
+    }
+    return false;
+  }
+
   // Of the innermost one on this thread.
   static const Operation& current();
 

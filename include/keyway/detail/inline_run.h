@@ -1,0 +1,45 @@
+// Runs a coroutine to its end on the calling thread, which sleeps while the coroutine is suspended: for a call inside a
+// task, which is a part of that task. It needs no thread of a scheduler.
+//
+//   InlineRun run(timers);
+//   TaskAccess::start(task, context, run);        // context.scheduler is &run
+//   run.wait();
+//
+// Thread safety: post() and done() from any thread; the rest from the one that made it.
+#pragma once
+
+#include <coroutine>
+#include <memory>
+
+#include "keyway/scheduler.h"
+#include "keyway/task.h"
+
+namespace keyway::detail {
+
+class InlineRun final : public Scheduler, public Completion {
+ public:
+  // `timers`: a scheduler that outlives it.
+  explicit InlineRun(Scheduler& timers);
+  ~InlineRun() override;
+  InlineRun(const InlineRun&) = delete;
+  InlineRun& operator=(const InlineRun&) = delete;
+
+  // Returns when the coroutine, whose operation is `part`, has ended.
+  void wait(const Operation& part);
+
+  void post(Runnable& runnable) override;
+  TimePoint now() const override { return timers_.now(); }
+  void add_timer(Timer& timer, TimePoint deadline) override { timers_.add_timer(timer, deadline); }
+  bool cancel_timer(Timer& timer) override { return timers_.cancel_timer(timer); }
+  void wait_for_turns_in_progress() override {}
+
+  std::coroutine_handle<> done() noexcept override;
+
+ private:
+  struct State;
+
+  Scheduler& timers_;
+  const std::unique_ptr<State> state_;
+};
+
+}  // namespace keyway::detail
