@@ -7,9 +7,9 @@
 //   (1) Every wait ends: the task ends in exactly one status, and a wait that could never end is
 //       refused with ErrorCode::kWaitCycle.
 //   (2) When a wait returns the result, the task's permits are free again.
-//   (3) A wait with a timeout leaves the task alone: kCancelled with a TimeoutError says that the
-//       wait is over, not the task. (Within a task the wait also takes back the permits that it gave
-//       up meanwhile, and may return later for that.)
+//   (3) A wait with a timeout leaves the task alone: kTimedOut with a TimeoutError says that the wait
+//       is over, not the task, and the handle can wait again. (Within a task the wait also takes back
+//       the permits that it gave up meanwhile, and may return later for that.)
 //   (4) Dropping a handle does not cancel its task.
 // Not guaranteed: a second helping. The result is given out once, as std::future does.
 //
@@ -155,7 +155,8 @@ class [[nodiscard]] TaskHandle {
     if (*waited == Waited::kDone) return take();
     std::exception_ptr error = detail::wait_error(task, *waited);
     if (*waited == Waited::kStopped && on_stop == OnStop::kThrow) std::rethrow_exception(error);
-    return result(TaskStatus::kCancelled, std::move(error));
+    return result(*waited == Waited::kTimedOut ? TaskStatus::kTimedOut : TaskStatus::kCancelled,
+                  std::move(error));
   }
 
   // REQUIRES: done().

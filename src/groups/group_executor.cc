@@ -12,6 +12,12 @@ Error detail::turned_away(std::string_view group_key) {
       /*retryable=*/true};
 }
 
+void detail::throw_no_value(const std::string& group_key, const std::string& task_id) {
+  throw RejectedError("task \"" + task_id + "\" of group \"" + group_key +
+                          "\" was rejected: it has no value; ask ok() first, or use value_or()",
+                      group_key, task_id);
+}
+
 GroupExecutor::GroupExecutor(GroupPolicy policy, ThreadPoolOptions threads)
     : GroupExecutor(std::move(policy), std::make_unique<ThreadPool>(threads)) {}
 

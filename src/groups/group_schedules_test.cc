@@ -196,7 +196,7 @@ class Schedule final : public TaskLifecycleListener {
     try {
       const GroupResult<int> result = handle.join_for(microseconds(below(100)));
       if (handle.is_done()) return;
-      expect(result.status == TaskStatus::kCancelled && result.error, "a wait timed out, unsaid");
+      expect(result.status == TaskStatus::kTimedOut && result.error, "a wait timed out, unsaid");
     } catch (const RejectedError&) {
     } catch (const Exception& error) {
       expect(scheduler_.lost() > 0 && error.code() == ErrorCode::kWaitCycle,
