@@ -11,8 +11,8 @@ namespace keyway {
 
 // What a listener is told of a task that has ended: a GroupResult without names and value.
 struct TaskOutcome {
-  TaskStatus status;
-  std::exception_ptr error;
+  TaskStatus status{};
+  std::exception_ptr error{};
   TimePoint started{};
   TimePoint ended{};
 };
