@@ -19,7 +19,7 @@ enum class HeldBackBy {
   kGlobalLimit,  // as many of all groups run as may
   kPause,        // the group, or all of them
   kRate,         // too many have started lately
-  kFullQueue,    // it has no place in the queue yet: see submit_within()
+  kFullQueue,    // it has no place in the queue yet: see try_submit_for()
   kOtherTask,    // it runs, and waits for another task
 };
 

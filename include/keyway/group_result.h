@@ -52,8 +52,7 @@ struct ResultValue<void> {
 // kFailed       no  what the task threw
 // kCancelled    no  CancelledError
 // kExpired      no  ExpiredError
-// kRejected     no  null; of execute_all(), RejectedError under RejectionPolicy::kAbort, and an
-//                   Exception (kShutdown) for a task that was not taken because of a shutdown
+// kRejected     no  null; or an Exception (kShutdown), for a task that execute_all() could not submit
 // kTimedOut     no  TimeoutError: the wait ended, the task goes on
 template <class T>
 struct GroupResult {

@@ -327,7 +327,7 @@ class Schedule final : public TaskLifecycleListener {
     Result<TaskHandle<int>> handle =
         one_in(2)
             ? executor_->try_submit(kGroups[index], options, work)
-            : executor_->submit_within(microseconds(below(200)), kGroups[index], options, work);
+            : executor_->try_submit_for(kGroups[index], microseconds(below(200)), options, work);
     if (handle.ok()) return keep(std::move(*handle));
     expect(
         handle.error().code == ErrorCode::kRejected || handle.error().code == ErrorCode::kTimeout,

@@ -23,8 +23,14 @@ namespace keyway::detail {
 template <class F>
 inline constexpr bool kTakesStopToken = std::is_invocable_v<F&, std::stop_token>;
 
+// void for a type that cannot be a task: the concept TaskCallable says what is wrong with it.
 template <class F>
 struct RawResult {
+  using type = void;
+};
+template <class F>
+  requires(!kTakesStopToken<F> && std::is_invocable_v<F&>)
+struct RawResult<F> {
   using type = std::invoke_result_t<F&>;
 };
 template <class F>
