@@ -141,19 +141,19 @@ Result<void> GroupEngine::call(TaskCore& task, std::size_t hash, CallerRuns call
   }
   const Use use(*this);
   if (!waits && is_inside(task.group_key())) {  // it would wait for itself
-    turn_away(task);
+    turn_away(task, RejectionReason::kQueueFull);
     return detail::turned_away(task.group_key());
   }
   Caller caller(task, scheduler_);
   if (Result<void> begun = caller.begin(); !begun) {
     if (may_enter && waits) tell_submitted(task);
-    turn_away(task);
+    turn_away(task, RejectionReason::kWaitCycle);
     return begun;
   }
   if (may_enter && waits && enqueue_if_room(task, hash)) {
     caller.wait_for_end();
   } else if (caller_runs == CallerRuns::kNever) {
-    turn_away(task);
+    turn_away(task, RejectionReason::kQueueFull);
     return detail::turned_away(task.group_key());
   } else {
     caller.expect_turn();

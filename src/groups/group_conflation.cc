@@ -23,7 +23,7 @@ GroupEngine::Conflated GroupEngine::conflate(TaskCore& task) {
   if (found.what != Found::kNobody) {
     task.extras().conflation = Conflation::kNone;  // it is not in the table
     const Error error = other_type_error(task);
-    turn_away(task);
+    turn_away(task, RejectionReason::kConflated);
     if (found.what == Found::kOneOfAnotherType) throw Exception(error);
     return Conflated::kEnded;
   }
@@ -75,7 +75,8 @@ void GroupEngine::end_superseded(TaskCore& task) {
 }
 
 // REQUIRES: what the task gives is there, and nobody has been told yet.
-void GroupEngine::end_followers(TaskCore& task, TaskStatus status, TimePoint ended) noexcept {
+void GroupEngine::end_followers(TaskCore& task, TaskStatus status, TimePoint ended,
+                                RejectionReason reason) noexcept {
   const ConflationTable::References followers = conflation_.leave(task);
   for (const detail::CoreReference& follower : followers) {
     const bool copied = follower->operations().copy(*follower, task, status);
@@ -89,7 +90,7 @@ void GroupEngine::end_followers(TaskCore& task, TaskStatus status, TimePoint end
     table_.count_outside(task.group_key(), LaneTable::hash(task.group_key()), counts);
     follower->set_started(task.started());
     follower->extras().conflation = Conflation::kNone;
-    tell_end(*follower, its_status, ended);
+    tell_end(*follower, its_status, ended, {.ran = false, .reason = reason});
   }
 }
 

@@ -242,33 +242,40 @@ void GroupEngine::end_outside_turn(TaskCore& task, TaskStatus status) noexcept {
   complete(task, status, ended);
 }
 
-void GroupEngine::complete(TaskCore& task, TaskStatus status, TimePoint ended) noexcept {
+void GroupEngine::complete(TaskCore& task, TaskStatus status, TimePoint ended,
+                           EndedBy by) noexcept {
   if (is_conflated(task)) [[unlikely]]
-    end_followers(task, status, ended);
-  tell_end(task, status, ended);
+    end_followers(task, status, ended, by.reason);
+  tell_end(task, status, ended, by);
 }
 
-void GroupEngine::tell_end(TaskCore& task, TaskStatus status, TimePoint ended) noexcept {
+// REQUIRES: not published yet, so that the listener can look at the value.
+void GroupEngine::tell_end(TaskCore& task, TaskStatus status, TimePoint ended,
+                           EndedBy by) noexcept {
   tell_listener([&](auto& listener) {
     if (status == TaskStatus::kRejected) {
-      listener.on_rejected(task.group_key(), task.task_id());
+      listener.on_rejected(task.group_key(), task.task_id(), by.reason);
       return;
     }
-    TaskOutcome outcome{
-        .status = status, .error = nullptr, .started = task.started(), .ended = ended};
-    if (status != TaskStatus::kSuccess) outcome.error = task.operations().error(task);
+    TaskOutcome outcome{.status = status, .started = task.started(), .ended = ended, .ran = by.ran};
+    if (status == TaskStatus::kSuccess) {
+      outcome.value = {task.operations().value_type, task.operations().value(task)};
+    } else {
+      outcome.error = task.operations().error(task);
+    }
     listener.on_completed(task.group_key(), task.task_id(), outcome);
   });
   task.publish(status, ended);
 }
 
-void GroupEngine::end_unrun(TaskCore& task, TaskStatus status, std::exception_ptr error) noexcept {
+void GroupEngine::end_unrun(TaskCore& task, TaskStatus status, std::exception_ptr error,
+                            RejectionReason reason) noexcept {
   stop_expiry(task);
   give_up_place(task);
   task.operations().drop(task, std::move(error));
   const TimePoint now = scheduler_.now();
   task.set_started(now);
-  complete(task, status, now);
+  complete(task, status, now, {.ran = false, .reason = reason});
 }
 
 // ---- from outside

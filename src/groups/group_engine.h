@@ -42,6 +42,12 @@ namespace detail {
 TaskCore* task_on_this_thread();
 }  // namespace detail
 
+// How a task came to its end, for the listener.
+struct EndedBy {
+  bool ran = true;
+  RejectionReason reason{};  // of a task that ends kRejected
+};
+
 class GroupEngine final : public LaneOwner, public detail::TaskOwner, public IdleListener {
  public:
   // `shared`: others use the scheduler too, so its turns say nothing of this engine's.
@@ -59,7 +65,7 @@ class GroupEngine final : public LaneOwner, public detail::TaskOwner, public Idl
   // gives up.
   bool enqueue_if_room(detail::TaskCore& task, std::size_t hash);
   void wait_for_room(detail::TaskCore& task, detail::RoomWaiter& waiter);
-  void turn_away(detail::TaskCore& task);
+  void turn_away(detail::TaskCore& task, RejectionReason reason);
 
   // Whether the calling thread runs a task of this engine, perhaps below others; only of that key, if given.
   bool runs_a_task_here(std::optional<std::string_view> key = std::nullopt) const;
@@ -166,8 +172,9 @@ class GroupEngine final : public LaneOwner, public detail::TaskOwner, public Idl
   void withdraw_superseded(detail::TaskCore& task);
   void end_superseded(detail::TaskCore& task);
   bool cancel_follower(detail::TaskCore& task);
-  void tell_end(detail::TaskCore& task, TaskStatus status, TimePoint ended) noexcept;
-  void end_followers(detail::TaskCore& task, TaskStatus status, TimePoint ended) noexcept;
+  void tell_end(detail::TaskCore& task, TaskStatus status, TimePoint ended, EndedBy by) noexcept;
+  void end_followers(detail::TaskCore& task, TaskStatus status, TimePoint ended,
+                     RejectionReason reason) noexcept;
   bool is_conflated(const detail::TaskCore& task) const {
     return task.has_extras() && task.extras().conflation != Conflation::kNone;
   }
@@ -200,7 +207,8 @@ class GroupEngine final : public LaneOwner, public detail::TaskOwner, public Idl
   void pin_for_gate(Lane& lane) {
     if (shares_) table_.pin(lane);
   }
-  void complete(detail::TaskCore& task, TaskStatus status, TimePoint ended) noexcept;
+  void complete(detail::TaskCore& task, TaskStatus status, TimePoint ended,
+                EndedBy by = {}) noexcept;
   void end_outside_turn(detail::TaskCore& task, TaskStatus status) noexcept;
   void run_handed_over(detail::TaskCore& task, std::uint64_t number);
   void end_of_callers(detail::TaskCore& task, TaskStatus status);
@@ -210,8 +218,9 @@ class GroupEngine final : public LaneOwner, public detail::TaskOwner, public Idl
   void stop_expiry(detail::TaskCore& task) noexcept {
     if (task.has_extras() && task.extras().expires) scheduler_.cancel_timer(task.extras().expiry);
   }
-  void end_unrun(detail::TaskCore& task, TaskStatus status, std::exception_ptr error) noexcept;
-  void reject_chain(Waiter* first);
+  void end_unrun(detail::TaskCore& task, TaskStatus status, std::exception_ptr error,
+                 RejectionReason reason = {}) noexcept;
+  void reject_chain(Waiter* first, RejectionReason reason);
 
   // For one more wait of this task.
   TaskWaits& waits_of(detail::TaskCore& waiter) KEYWAY_REQUIRES(waits_mutex_);

@@ -20,10 +20,9 @@ Result<void> try_enqueue_for(const GroupPlace& place, TaskCore& task, Duration t
                                       deadline == TimePoint::max() ? nullptr : &deadline);
 }
 
-void set_options(TaskCore& task, const TaskOptions& options, const void* value_type) {
+void set_options(TaskCore& task, const TaskOptions& options) {
   TaskExtras& extras = task.extras();
   extras.conflation = options.conflation;
-  extras.value_type = value_type;
   extras.cost = static_cast<std::uint32_t>(options.cost);
   extras.priority = options.priority;
   if (!options.start_within) return;

@@ -461,7 +461,7 @@ class Schedule final : public TaskLifecycleListener {
            "completed unstarted: " + std::string(id));
     task.status = outcome.status;
   }
-  void on_rejected(std::string_view group, std::string_view id) override {
+  void on_rejected(std::string_view group, std::string_view id, RejectionReason) override {
     say("rejected", group, id);
     ++ends_;
     if (is_conflated(id)) return;

@@ -18,7 +18,8 @@ bool stays_when_drained(Waiter& waiter) { return TaskCore::of(waiter).operations
 void GroupEngine::shutdown_group(std::string_view key) {
   const Use use(*this);
   if (Lane* lane = table_.pin_existing(key, LaneTable::hash(key))) {
-    reject_chain(change(*lane, [&] { return lane->drain(stays_when_drained); }));
+    reject_chain(change(*lane, [&] { return lane->drain(stays_when_drained); }),
+                 RejectionReason::kGroupShutdown);
     findable_.request_stop([&](const TaskCore& task) { return task.group_key() == key; });
     made_room(*lane);
     table_.unpin(*lane);
@@ -33,7 +34,8 @@ void GroupEngine::stop_taking() {
 void GroupEngine::shutdown() {
   stop_taking();
   for (Lane* lane : table_.pin_all()) {
-    reject_chain(change(*lane, [&] { return lane->drain(stays_when_drained); }));
+    reject_chain(change(*lane, [&] { return lane->drain(stays_when_drained); }),
+                 RejectionReason::kShutdown);
     table_.unpin(*lane);
   }
   findable_.request_stop([](const TaskCore&) { return true; });
@@ -41,10 +43,10 @@ void GroupEngine::shutdown() {
   stop_waiting_for_tokens();
 }
 
-void GroupEngine::reject_chain(Waiter* first) {
+void GroupEngine::reject_chain(Waiter* first, RejectionReason reason) {
   while (first != nullptr) {
     TaskCore& task = TaskCore::of(*std::exchange(first, first->next));
-    end_unrun(task, TaskStatus::kRejected, nullptr);
+    end_unrun(task, TaskStatus::kRejected, nullptr, reason);
   }
 }
 

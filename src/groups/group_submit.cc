@@ -14,17 +14,29 @@ using detail::TaskCore;
 namespace {
 
 Error no_room_error(const TaskCore& task) {
-  return {ErrorCode::kTimeout,
-          name_of(task) +
-              " was not taken: its queue was full all the time; wait longer, submit it "
-              "again later, or raise the queue threshold",
-          /*retryable=*/true};
+  return {.code = ErrorCode::kTimeout,
+          .message = name_of(task) +
+                     " was not taken: its queue was full all the time; wait longer, submit it "
+                     "again later, or raise the queue threshold",
+          .retryable = true,
+          .group_key = std::string(task.group_key()),
+          .task_id = std::string(task.task_id())};
 }
 
-RejectedError rejected_error(const TaskCore& task) {
-  return RejectedError(name_of(task) +
-                       " was rejected: its queue is full; submit it again later, or raise the "
-                       "queue threshold");
+// REQUIRES: the task found no room.
+RejectionReason full_queue_of(const TaskCore& task) {
+  return task.found_global_queue_full() ? RejectionReason::kGlobalQueueFull
+                                        : RejectionReason::kQueueFull;
+}
+
+RejectedError rejected_error(const TaskCore& task, RejectionReason reason) {
+  const char* what = reason == RejectionReason::kGlobalQueueFull
+                         ? " was rejected: the global queue is full; submit it again later, or "
+                           "raise the global queue threshold"
+                         : " was rejected: its queue is full; submit it again later, or raise the "
+                           "queue threshold";
+  return RejectedError(name_of(task) + what, std::string(task.group_key()),
+                       std::string(task.task_id()), reason);
 }
 
 }  // namespace
@@ -32,9 +44,11 @@ RejectedError rejected_error(const TaskCore& task) {
 namespace detail {
 
 Error shutdown_error(const TaskCore& task) {
-  return {ErrorCode::kShutdown, name_of(task) +
-                                    " was not taken: the executor is shut down; submit before "
-                                    "shutdown()"};
+  return {.code = ErrorCode::kShutdown,
+          .message =
+              name_of(task) + " was not taken: the executor is shut down; submit before shutdown()",
+          .group_key = std::string(task.group_key()),
+          .task_id = std::string(task.task_id())};
 }
 
 bool submit_if_room(GroupEngine& engine, TaskCore& task, std::size_t hash) {
@@ -43,7 +57,9 @@ bool submit_if_room(GroupEngine& engine, TaskCore& task, std::size_t hash) {
 void wait_for_room(GroupEngine& engine, TaskCore& task, RoomWaiter& waiter) {
   engine.wait_for_room(task, waiter);
 }
-void give_up_submit(GroupEngine& engine, TaskCore& task) { engine.turn_away(task); }
+void give_up_submit(GroupEngine& engine, TaskCore& task) {
+  engine.turn_away(task, RejectionReason::kWaitCycle);
+}
 
 }  // namespace detail
 
@@ -133,14 +149,14 @@ bool GroupEngine::end_full(TaskCore& task, IfFull if_full) {
   const Use use(*this);
   if (table_.closed()) refuse_closed(task);
   if (if_full == IfFull::kAskPolicy) return reject(task);
-  turn_away(task);
+  turn_away(task, full_queue_of(task));
   return false;
 }
 
-void GroupEngine::turn_away(TaskCore& task) {
+void GroupEngine::turn_away(TaskCore& task, RejectionReason reason) {
   task.set_awaits_room(false);
   count_outside(task, {.refused = 1});
-  end_unrun(task, TaskStatus::kRejected, nullptr);
+  end_unrun(task, TaskStatus::kRejected, nullptr, reason);
 }
 
 void GroupEngine::count_outside(const TaskCore& task, const LaneCounts& counts) {
@@ -168,7 +184,7 @@ Result<void> GroupEngine::enqueue_before(TaskCore& task, std::size_t hash,
   if (waiter != nullptr) {
     auto begun = waiter->owner().begin_wait(*waiter, task, /*bounded=*/deadline != nullptr);
     if (!begun) {
-      turn_away(task);
+      turn_away(task, RejectionReason::kWaitCycle);
       return begun.error();
     }
     wait = std::move(begun).value();
@@ -192,7 +208,7 @@ Result<void> GroupEngine::enqueue_before(TaskCore& task, std::size_t hash,
   if (blocked.let_in) return {};
   if (!gave_up) return detail::shutdown_error(task);
   const Error error = no_room_error(task);
-  turn_away(task);
+  turn_away(task, RejectionReason::kNoRoomInTime);
   return error;
 }
 
@@ -249,7 +265,7 @@ void GroupEngine::let_nobody_in_any_more() {
     table_.unpin(*entry.lane);
     entry.task->set_awaits_room(false);
     count_outside(*entry.task, {.refused = 1});
-    end_unrun(*entry.task, TaskStatus::kRejected, nullptr);
+    end_unrun(*entry.task, TaskStatus::kRejected, nullptr, RejectionReason::kShutdown);
     entry.waiter->room_came(false);
   }
 }
@@ -258,7 +274,7 @@ void GroupEngine::let_nobody_in_any_more() {
 
 void GroupEngine::refuse_closed(TaskCore& task) {
   const Exception error(detail::shutdown_error(task));  // it names the task, which ends here
-  end_unrun(task, TaskStatus::kRejected, nullptr);
+  end_unrun(task, TaskStatus::kRejected, nullptr, RejectionReason::kShutdown);
   throw error;
 }
 
@@ -304,7 +320,10 @@ LaneRank GroupEngine::rank_of(const Waiter& waiter) const {
 // REQUIRES: the lane is pinned.
 LaneTable::Entry GroupEngine::enter_counted(TaskCore& task, Lane& lane) {
   MutexLock lock(admission_->mutex);
-  if (admission_->full()) return {LaneTable::Entered::kFull};
+  if (admission_->full()) {
+    task.set_found_global_queue_full();
+    return {LaneTable::Entered::kFull};
+  }
   const bool takes_place = admission_->limit_reached();
   const std::uint64_t before = lane.could_run();
   task.set_has_place(takes_place);
@@ -345,9 +364,9 @@ bool GroupEngine::reject(TaskCore& task) {
   }
   count_outside(task, {.refused = 1});
   if (what == RejectionPolicy::kAbort && error == nullptr) {
-    error = std::make_exception_ptr(rejected_error(task));
+    error = std::make_exception_ptr(rejected_error(task, full_queue_of(task)));
   }
-  end_unrun(task, TaskStatus::kRejected, error);
+  end_unrun(task, TaskStatus::kRejected, error, full_queue_of(task));
   return false;
 }
 

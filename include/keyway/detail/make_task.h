@@ -27,7 +27,7 @@ void require_callable(const F& callable, std::string_view key, std::string_view 
 }
 
 // Writes the options into the task. REQUIRES: it has extras.
-void set_options(TaskCore& task, const TaskOptions& options, const void* value_type);
+void set_options(TaskCore& task, const TaskOptions& options);
 
 template <class F>
 auto& make_task(TaskOwner& owner, std::uint32_t references, std::string_view key,
@@ -47,7 +47,7 @@ auto& make_task(TaskOwner& owner, std::uint32_t references, std::string_view key
   const bool has_extras = options != TaskOptions{.id = options.id};
   Node& task =
       Node::make(owner, references, key, options.id, std::forward<F>(callable), has_extras);
-  if (has_extras) set_options(task, options, &kValueType<typename Node::Value>);
+  if (has_extras) set_options(task, options);
   return task;
 }
 

@@ -105,6 +105,8 @@ struct TaskOperations {
   void (*drop)(TaskCore&, std::exception_ptr);
   // Where the value is kept. REQUIRES: it succeeded.
   void* (*value)(TaskCore&);
+  // Stands for the type of the value: the address of a kValueType.
+  const void* value_type = nullptr;
   // Drops the callable unrun, and keeps a copy of what another one keeps, which has the same type of value.
   // False if that cannot be copied.
   bool (*copy)(TaskCore&, TaskCore& from, TaskStatus);
@@ -188,6 +190,14 @@ class TaskCore {
         : state_.fetch_and(~kPlace, std::memory_order_relaxed);
   }
 
+  // Whether it was the global queue that had no room for it, not that of its group.
+  bool found_global_queue_full() const {
+    return (state_.load(std::memory_order_relaxed) & kGlobalQueueFull) != 0;
+  }
+  void set_found_global_queue_full() {
+    state_.fetch_or(kGlobalQueueFull, std::memory_order_relaxed);
+  }
+
   // Whether it has found no room in its queue, and somebody waits for some.
   bool awaits_room() const { return (state_.load(std::memory_order_relaxed) & kAwaitsRoom) != 0; }
   void set_awaits_room(bool awaits) {
@@ -258,6 +268,7 @@ class TaskCore {
   static constexpr std::uint32_t kExtras = 1U << 16;
   static constexpr std::uint32_t kAwaitsRoom = 1U << 17;
   static constexpr std::uint32_t kHandsOver = 1U << 18;
+  static constexpr std::uint32_t kGlobalQueueFull = 1U << 19;
   static constexpr std::uint32_t kKick = 1U << 20;
 
   static std::size_t extras_offset(std::size_t names_end) {
