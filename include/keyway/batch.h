@@ -29,7 +29,7 @@ class Batch {
  public:
   struct Member {
     const Record* record = nullptr;
-    Attempt attempt;
+    Attempt attempt{};
   };
 
   explicit Batch(std::span<const Member> members) : members_(members) {}

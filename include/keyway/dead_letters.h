@@ -12,13 +12,13 @@ namespace keyway {
 
 struct DeadLetter {
   const Record* record = nullptr;
-  std::string_view source;     // its name
-  std::string_view id;         // Source::id_of()
-  std::string_view unique_id;  // Source::unique_id_of(); empty: not known
-  int attempts = 0;            // 0: it was not tried
-  std::string_view cause;
-  std::optional<int> exit;  // of a handler that is a program
-  std::string_view stderr_tail;
+  std::string_view source{};     // its name
+  std::string_view id{};         // Source::id_of()
+  std::string_view unique_id{};  // Source::unique_id_of(); empty: not known
+  int attempts = 0;              // 0: it was not tried
+  std::string_view cause{};
+  std::optional<int> exit{};  // of a handler that is a program
+  std::string_view stderr_tail{};
   std::chrono::system_clock::time_point first{};  // when it was first tried
   std::chrono::system_clock::time_point last{};
 };

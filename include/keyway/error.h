@@ -8,12 +8,17 @@
 // What a user's callable throws is none of these: it reaches the task's handle as it is.
 #pragma once
 
+#include <memory>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <variant>
 
 #include "keyway/detail/check.h"
+#include "keyway/detail/enum_text.h"
+#include "keyway/detail/result_operations.h"
+#include "keyway/rejection_reason.h"
 
 namespace keyway {
 
@@ -34,9 +39,14 @@ enum class ErrorCode {
 const char* to_string(ErrorCode code);
 
 struct Error {
-  ErrorCode code;
-  std::string message;
+  ErrorCode code{};
+  std::string message{};
   bool retryable = false;
+  // The task that was not taken, for kRejected and for kShutdown and kTimeout of a submit.
+  std::string group_key{};
+  std::string task_id{};
+
+  bool operator==(const Error&) const = default;
 };
 
 class Exception : public std::runtime_error {
@@ -53,8 +63,18 @@ class Exception : public std::runtime_error {
 // Thrown by await() and join() for a task that RejectionPolicy::kAbort turned away.
 class RejectedError : public Exception {
  public:
-  explicit RejectedError(std::string message)
-      : Exception({ErrorCode::kRejected, std::move(message), /*retryable=*/true}) {}
+  explicit RejectedError(std::string message, std::string group_key = {}, std::string task_id = {},
+                         RejectionReason reason = RejectionReason::kQueueFull)
+      : Exception({ErrorCode::kRejected, std::move(message), /*retryable=*/true,
+                   std::move(group_key), std::move(task_id)}),
+        reason_(reason) {}
+
+  const std::string& group_key() const noexcept { return error().group_key; }
+  const std::string& task_id() const noexcept { return error().task_id; }
+  RejectionReason reason() const noexcept { return reason_; }
+
+ private:
+  RejectionReason reason_;
 };
 
 // A task that throws this ends kCancelled instead of kFailed.
@@ -64,7 +84,8 @@ class CancelledError : public Exception {
       : Exception({ErrorCode::kCancelled, std::move(message), /*retryable=*/false}) {}
 };
 
-// The error of a result whose wait timed out. The task itself goes on.
+// The error of a result whose wait timed out: the task itself goes on. Also thrown by with_timeout(), once its task
+// has ended.
 class TimeoutError : public Exception {
  public:
   explicit TimeoutError(std::string message)
@@ -78,53 +99,117 @@ class ExpiredError : public Exception {
       : Exception({ErrorCode::kExpired, std::move(message), /*retryable=*/true}) {}
 };
 
-// A value, or the Error that explains why there is none.
+// A value, or the Error that explains why there is none: std::expected<T, Error>, with two differences.
+// An Error converts to a Result by itself, without std::unexpected; and value() of a failure ends the
+// program, as operator* and error() do where they do not apply.
+//
+//   Result<Page> page = fetch(url).and_then(parse).or_else(from_cache);
+//   std::string title = page.transform(&Page::title).value_or("untitled");
 template <class T>
-class [[nodiscard]] Result {
+class [[nodiscard]] Result : public detail::ResultOperations<Result<T>> {
+  static_assert(!std::is_reference_v<T>, "a Result holds no reference: use a pointer or a value");
+  static_assert(!std::is_same_v<std::remove_cv_t<T>, Error>, "an Error is not a value of a Result");
+
  public:
-  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}
+  using value_type = T;
+  using error_type = Error;
+
+  template <class U = T>
+    requires(!std::is_same_v<std::remove_cvref_t<U>, Result> &&
+             !std::is_same_v<std::remove_cvref_t<U>, Error> && std::is_convertible_v<U, T>)
+  Result(U&& value) : state_(std::in_place_index<0>, std::forward<U>(value)) {}
   Result(Error error) : state_(std::in_place_index<1>, std::move(error)) {}
+  template <class U>
+    requires(!std::is_same_v<U, T> && std::is_convertible_v<U, T> &&
+             !std::is_convertible_v<Result<U>, T>)
+  Result(Result<U> other)
+      : Result(std::move(other).transform([](U&& value) -> T { return std::forward<U>(value); })) {}
 
   bool ok() const noexcept { return state_.index() == 0; }
+  bool has_value() const noexcept { return ok(); }
   explicit operator bool() const noexcept { return ok(); }
 
   // REQUIRES: ok()
   T& value() & { return require_value(), std::get<0>(state_); }
   const T& value() const& { return require_value(), std::get<0>(state_); }
   T&& value() && { return require_value(), std::get<0>(std::move(state_)); }
+  const T&& value() const&& { return require_value(), std::get<0>(std::move(state_)); }
   T& operator*() & { return value(); }
   const T& operator*() const& { return value(); }
-  T* operator->() { return &value(); }
-  const T* operator->() const { return &value(); }
+  T&& operator*() && { return std::move(*this).value(); }
+  const T&& operator*() const&& { return std::move(*this).value(); }
+  T* operator->() { return std::addressof(value()); }
+  const T* operator->() const { return std::addressof(value()); }
+
+  template <class U = T>
+  T value_or(U&& fallback) const& {
+    return ok() ? std::get<0>(state_) : static_cast<T>(std::forward<U>(fallback));
+  }
+  template <class U = T>
+  T value_or(U&& fallback) && {
+    return ok() ? std::get<0>(std::move(state_)) : static_cast<T>(std::forward<U>(fallback));
+  }
 
   // REQUIRES: !ok()
-  const Error& error() const {
-    KEYWAY_CHECK(!ok(), "Result::error() of a success");
-    return std::get<1>(state_);
+  Error& error() & { return require_error(), std::get<1>(state_); }
+  const Error& error() const& { return require_error(), std::get<1>(state_); }
+  Error&& error() && { return require_error(), std::get<1>(std::move(state_)); }
+  const Error&& error() const&& { return require_error(), std::get<1>(std::move(state_)); }
+
+  friend bool operator==(const Result& a, const Result& b)
+    requires requires(const T& value) { value == value; }
+  {
+    if (a.ok() != b.ok()) return false;
+    return a.ok() ? static_cast<bool>(*a == *b) : a.error() == b.error();
+  }
+  template <class U>
+    requires(!detail::kIsResult<U> && !std::is_same_v<U, Error> &&
+             requires(const T& value, const U& other) { value == other; })
+  friend bool operator==(const Result& a, const U& value) {
+    return a.ok() && static_cast<bool>(*a == value);
+  }
+  friend bool operator==(const Result& a, const Error& error) {
+    return !a.ok() && a.error() == error;
   }
 
  private:
   void require_value() const { KEYWAY_CHECK(ok(), "Result::value() of a failure"); }
+  void require_error() const { KEYWAY_CHECK(!ok(), "Result::error() of a success"); }
 
   std::variant<T, Error> state_;
 };
 
 template <>
-class [[nodiscard]] Result<void> {
+class [[nodiscard]] Result<void> : public detail::ResultOperations<Result<void>> {
  public:
+  using value_type = void;
+  using error_type = Error;
+
   Result() = default;
   Result(Error error) : error_(std::in_place_index<1>, std::move(error)) {}
 
   bool ok() const noexcept { return error_.index() == 0; }
+  bool has_value() const noexcept { return ok(); }
   explicit operator bool() const noexcept { return ok(); }
 
+  // REQUIRES: ok()
+  void value() const { KEYWAY_CHECK(ok(), "Result::value() of a failure"); }
+  void operator*() const { value(); }
+
   // REQUIRES: !ok()
-  const Error& error() const {
-    KEYWAY_CHECK(!ok(), "Result::error() of a success");
-    return std::get<1>(error_);
+  Error& error() & { return require_error(), std::get<1>(error_); }
+  const Error& error() const& { return require_error(), std::get<1>(error_); }
+  Error&& error() && { return require_error(), std::get<1>(std::move(error_)); }
+  const Error&& error() const&& { return require_error(), std::get<1>(std::move(error_)); }
+
+  friend bool operator==(const Result& a, const Result& b) { return a.error_ == b.error_; }
+  friend bool operator==(const Result& a, const Error& error) {
+    return !a.ok() && a.error() == error;
   }
 
  private:
+  void require_error() const { KEYWAY_CHECK(!ok(), "Result::error() of a success"); }
+
   std::variant<std::monostate, Error> error_;
 };
 

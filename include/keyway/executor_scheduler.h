@@ -1,25 +1,61 @@
 // Runs Keyway's work on threads that are not Keyway's: anything with execute(f).
+//
+//   boost::asio::thread_pool threads(8);
+//   GroupExecutor executor(policy, threads.get_executor(), {.threads = 8});
 #pragma once
 
+#include <concepts>
 #include <functional>
 #include <memory>
+#include <type_traits>
 #include <utility>
 
 #include "keyway/scheduler.h"
 
 namespace keyway {
 
+struct ExecutorOptions {
+  // How many threads the executor has at most; 0: not known.
+  unsigned threads = 0;
+};
+
+namespace detail {
+
+template <class E>
+concept HasExecute =
+    requires(E& executor, std::function<void()> work) { executor.execute(std::move(work)); };
+// A handle to an executor, as Asio has it: cheap to copy, and every copy means the same threads.
+template <class E>
+concept ExecutorHandle = std::copy_constructible<E> && HasExecute<const E>;
+
+}  // namespace detail
+
+// A type with execute(f), which runs the callable f later, exactly once, on any thread. A copyable type with a const
+// execute() is taken by value, as is a temporary; any other by reference, and must outlive what uses it.
+template <class E>
+concept Executor = !std::derived_from<std::remove_cvref_t<E>, Scheduler> &&
+                   detail::HasExecute<std::remove_reference_t<E>> &&
+                   (std::is_lvalue_reference_v<E> || std::copy_constructible<std::decay_t<E>>);
+
 // Each ready item becomes one call of `execute`, which must run its argument later, exactly once, on
 // any thread. Timers fire on a thread of the scheduler's own. The destructor waits until every
 // argument has run.
 std::unique_ptr<Scheduler> make_executor_scheduler(
-    std::function<void(std::function<void()>)> execute);
+    std::function<void(std::function<void()>)> execute, ExecutorOptions options = {});
 
-template <class Executor>
-  requires requires(Executor& executor, void (*f)()) { executor.execute(f); }
-std::unique_ptr<Scheduler> make_executor_scheduler(Executor& executor) {
-  return make_executor_scheduler(std::function<void(std::function<void()>)>(
-      [&executor](std::function<void()> f) { executor.execute(std::move(f)); }));
+template <Executor E>
+std::unique_ptr<Scheduler> make_executor_scheduler(E&& executor, ExecutorOptions options = {}) {
+  using Execute = std::function<void(std::function<void()>)>;
+  if constexpr (!std::is_lvalue_reference_v<E> || detail::ExecutorHandle<std::decay_t<E>>) {
+    return make_executor_scheduler(
+        Execute([kept = std::decay_t<E>(std::forward<E>(executor))](
+                    std::function<void()> work) mutable { kept.execute(std::move(work)); }),
+        options);
+  } else {
+    return make_executor_scheduler(
+        Execute([&executor](std::function<void()> work) { executor.execute(std::move(work)); }),
+        options);
+  }
 }
 
 }  // namespace keyway

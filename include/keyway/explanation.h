@@ -2,11 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <iosfwd>
 #include <optional>
-#include <ostream>
 #include <string>
 #include <vector>
 
+#include "keyway/detail/enum_text.h"
 #include "keyway/scheduler.h"
 
 namespace keyway {
@@ -18,7 +19,7 @@ enum class HeldBackBy {
   kGlobalLimit,  // as many of all groups run as may
   kPause,        // the group, or all of them
   kRate,         // too many have started lately
-  kFullQueue,    // it has no place in the queue yet: see submit_within()
+  kFullQueue,    // it has no place in the queue yet: see try_submit_for()
   kOtherTask,    // it runs, and waits for another task
 };
 
@@ -26,7 +27,7 @@ const char* to_string(HeldBackBy by);
 
 // A moment's picture: by the time it is read, things may have moved on.
 struct Explanation {
-  std::string group_key;
+  std::string group_key{};
   HeldBackBy held_back_by = HeldBackBy::kNothing;
 
   std::uint64_t running = 0;
@@ -39,20 +40,20 @@ struct Explanation {
   // Those who run, longest first, no more than five. Without GroupPolicy::observe only those that take
   // a stop token or are coroutines are known.
   struct Holder {
-    std::string group_key;
-    std::string task_id;
+    std::string group_key{};
+    std::string task_id{};
     Duration runs_for{};
     bool waits_for_another = false;  // for another task
   };
-  std::vector<Holder> holders;
-  std::optional<Duration> tokens_in;  // kRate: when the next may start
+  std::vector<Holder> holders{};
+  std::optional<Duration> tokens_in{};  // kRate: when the next may start
 
   // Of a task only.
-  std::optional<std::string> task_id;
-  std::string task_state;                 // "waits", "runs", "success", ...
-  std::optional<std::uint64_t> position;  // in its group's queue; 1 is next
-  std::optional<Duration> runs_for;
-  std::string waits_for;  // kOtherTask: which one
+  std::optional<std::string> task_id{};
+  std::string task_state{};                 // "waits", "runs", "success", ...
+  std::optional<std::uint64_t> position{};  // in its group's queue; 1 is next
+  std::optional<Duration> runs_for{};
+  std::string waits_for{};  // kOtherTask: which one
 
   // One line, for people: which limit holds it back, who holds that, and what would let it go on.
   std::string text() const;
@@ -71,11 +72,11 @@ struct TimeSummary {
 
 // Of an executor that observes: one of the groups with the most tasks.
 struct HotGroup {
-  std::string group_key;
+  std::string group_key{};
   std::uint64_t started = 0;  // at most; and at least `started - error`
   std::uint64_t error = 0;
-  TimeSummary waiting;
-  TimeSummary running;
+  TimeSummary waiting{};
+  TimeSummary running{};
 };
 
 }  // namespace keyway

@@ -42,10 +42,10 @@ namespace keyway {
 class FilePartition;
 
 struct FileSourceOptions {
-  std::vector<std::string> paths;  // each is a partition, in this order; "-": standard input
-  bool follow = false;             // go on at the end, while it is appended to
-  std::string checkpoint;          // the file that commit() writes; empty: nothing is kept
-  std::string settings;            // what else the checkpoint depends on, as the key expression
+  std::vector<std::string> paths{};  // each is a partition, in this order; "-": standard input
+  bool follow = false;               // go on at the end, while it is appended to
+  std::string checkpoint{};          // the file that commit() writes; empty: nothing is kept
+  std::string settings{};            // what else the checkpoint depends on, as the key expression
   std::size_t max_line_bytes = std::size_t{256} << 20;
 };
 
@@ -73,9 +73,9 @@ class FileSource final : public Source {
   // How far reading has come in all files, what an earlier run did included: for progress, after open().
   struct Position {
     std::uint64_t bytes = 0;
-    std::optional<std::uint64_t> total_bytes;  // known of files that are not followed
+    std::optional<std::uint64_t> total_bytes{};  // known of files that are not followed
     std::uint64_t records = 0;
-    std::optional<std::uint64_t> total_records;  // and only if they have less than 1 GiB
+    std::optional<std::uint64_t> total_records{};  // and only if they have less than 1 GiB
     std::uint64_t resumed_past =
         0;                 // records that an earlier run did; of pipes, as far as they were passed
     bool resumed = false;  // there was a checkpoint

@@ -30,22 +30,22 @@
 // one of the executor's own tasks.
 #pragma once
 
-#include <chrono>
-#include <concepts>
 #include <memory>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "keyway/detail/joined_tasks.h"
 #include "keyway/executor_scheduler.h"
 #include "keyway/explanation.h"
 #include "keyway/group_policy.h"
 #include "keyway/group_result.h"
 #include "keyway/group_task.h"
 #include "keyway/scheduler.h"
-#include "keyway/submit_awaiter.h"
+#include "keyway/submit_ways.h"
 #include "keyway/task.h"
 #include "keyway/task_handle.h"
 #include "keyway/task_listener.h"
@@ -58,10 +58,6 @@ class GroupEngine;
 class GroupHandle;
 class SerialDispatcher;
 
-namespace detail {
-Error turned_away(std::string_view group_key);
-}
-
 struct GroupStats {
   std::uint64_t submitted = 0;
   std::uint64_t succeeded = 0;
@@ -73,103 +69,35 @@ struct GroupStats {
   std::uint64_t waiting = 0;
 };
 
-class GroupExecutor {
+class GroupExecutor : public SubmitWays<GroupExecutor, std::string_view> {
  public:
   // Throws Exception (kInvalidArgument) for a policy out of range.
   explicit GroupExecutor(GroupPolicy policy, ThreadPoolOptions threads = {});
   // On threads of the caller's. REQUIRES: the scheduler outlives the executor.
   GroupExecutor(GroupPolicy policy, Scheduler& scheduler);
-  // On an executor of the caller's: anything with execute(f), which must run f later, once.
-  template <class Executor>
-    requires requires(Executor& executor, void (*f)()) { executor.execute(f); }
-  GroupExecutor(GroupPolicy policy, Executor& executor)
-      : GroupExecutor(std::move(policy), make_executor_scheduler(executor)) {}
+  // On an executor of the caller's: anything with execute(f). See keyway/executor_scheduler.h.
+  template <Executor E>
+  GroupExecutor(GroupPolicy policy, E&& executor, ExecutorOptions options = {})
+      : GroupExecutor(std::move(policy),
+                      make_executor_scheduler(std::forward<E>(executor), options)) {}
   ~GroupExecutor();
   GroupExecutor(const GroupExecutor&) = delete;
   GroupExecutor& operator=(const GroupExecutor&) = delete;
 
-  // Never throws because of a full queue: the handle knows. Throws Exception for an empty key, a
-  // null callable (kInvalidArgument), or after shutdown (kShutdown).
-  template <class F>
-  auto submit(std::string_view group_key, std::string_view task_id, F&& callable)
-      -> TaskHandle<detail::TaskValue<std::decay_t<F>>> {
-    const std::size_t hash = detail::require_key(group_key);
-    auto& task = make(2, group_key, task_id, std::forward<F>(callable));
-    TaskHandle<detail::TaskValue<std::decay_t<F>>> handle(task);
-    enqueue(task, hash);  // whether it was turned away, the handle knows
-    return handle;
-  }
+  // submit(), post(), try_submit(), try_submit_for(), submit_async(): see keyway/submit_ways.h.
 
-  // The same for one that asks for more than its place in the queue.
-  template <class F>
-  auto submit(std::string_view group_key, const TaskOptions& options, F&& callable)
-      -> TaskHandle<detail::TaskValue<std::decay_t<F>>> {
-    const std::size_t hash = detail::require_key(group_key);
-    auto& task = make(2, group_key, options, std::forward<F>(callable));
-    TaskHandle<detail::TaskValue<std::decay_t<F>>> handle(task);
-    enqueue(task, hash);
-    return handle;
-  }
-
-  // Three ways to come upon a full queue without asking the policy. A task that is turned away by them
-  // is counted and seen by the listener as any other; its callable is gone.
-
-  // An error (kRejected) if there is no room now.
-  template <class F>
-  auto try_submit(std::string_view group_key, const TaskOptions& options, F&& callable)
-      -> Result<TaskHandle<detail::TaskValue<std::decay_t<F>>>> {
-    const std::size_t hash = detail::require_key(group_key);
-    auto& task = make(2, group_key, options, std::forward<F>(callable));
-    TaskHandle<detail::TaskValue<std::decay_t<F>>> handle(task);
-    if (!try_enqueue(task, hash)) return detail::turned_away(group_key);
-    return handle;
-  }
-
-  // Blocks until there is room, those who came first in front; an error (kTimeout) when `timeout` is
-  // over, or (kShutdown) if the executor is shut down meanwhile. Within a task it is a wait as for
-  // another task: the permits in the way are given back, and one that could never end is an error
-  // (kWaitCycle).
-  template <class F>
-  auto submit_within(Duration timeout, std::string_view group_key, const TaskOptions& options,
-                     F&& callable) -> Result<TaskHandle<detail::TaskValue<std::decay_t<F>>>> {
-    const std::size_t hash = detail::require_key(group_key);
-    auto& task = make(2, group_key, options, std::forward<F>(callable));
-    TaskHandle<detail::TaskValue<std::decay_t<F>>> handle(task);
-    if (Result<void> taken = enqueue_within(task, hash, timeout); !taken) return taken.error();
-    return handle;
-  }
-
-  // The same for a coroutine: Result<TaskHandle<T>> handle = co_await executor.submit_async(...);
-  // It waits without a timeout; but a task with `start_within` is over, kExpired, when its time is.
-  // With g++ 12, a lambda that captures more than plain values and references must have a name: written into
-  // a co_await expression, it would be destroyed twice.
-  template <class F>
-  auto submit_async(std::string_view group_key, const TaskOptions& options, F&& callable)
-      -> SubmitAwaiter<detail::TaskValue<std::decay_t<F>>> {
-    static_assert(detail::kIsSafeInAwait<F>, "g++ 12 would destroy this lambda twice: name it");
-    const std::size_t hash = detail::require_key(group_key);
-    auto& task = make(2, group_key, options, std::forward<F>(callable));
-    return {*engine_, hash, TaskHandle<detail::TaskValue<std::decay_t<F>>>(task)};
-  }
-
-  // Fire and forget: no handle, no id. A task that is turned away is an error (kRejected), unless
-  // the policy lets the caller run it. What it throws is seen by the listener alone.
-  template <class F>
-  Result<void> post(std::string_view group_key, F&& callable) {
-    const std::size_t hash = detail::require_key(group_key);
-    if (enqueue(make(1, group_key, std::string_view(), std::forward<F>(callable)), hash)) return {};
-    return detail::turned_away(group_key);
-  }
-
-  template <class F>
-  Result<void> post(std::string_view group_key, const TaskOptions& options, F&& callable) {
-    const std::size_t hash = detail::require_key(group_key);
-    if (enqueue(make(1, group_key, options, std::forward<F>(callable)), hash)) return {};
-    return detail::turned_away(group_key);
-  }
-
-  // Submits all, waits for all, and gives the results in the order of the tasks, whatever became of
-  // each. If `stop` is requested meanwhile, what is not done is cancelled.
+  // Submits all, waits until all have ended, and gives the results in the order of the tasks, whatever
+  // became of each; a task that was turned away is one of them, kRejected. When it returns or throws, no
+  // task of the call runs any more, so their captures may refer to the caller's variables.
+  //
+  // If `stop` is requested, tasks that were not submitted yet end kCancelled unrun, and the others are
+  // cancelled from the last to the first, so that none starts in the place of a cancelled one; then it
+  // waits for those that run.
+  //
+  // Throws Exception (kShutdown) if the executor is shut down before it takes the first task. If that
+  // happens later, the tasks that were not taken are kRejected with that exception as their error.
+  // Throws Exception (kWaitCycle) within a task that one of the tasks waits for: only then that one may
+  // still run.
   template <class T>
   std::vector<GroupResult<T>> execute_all(std::vector<GroupTask<T>> tasks,
                                           std::stop_token stop = {});
@@ -223,13 +151,13 @@ class GroupExecutor {
   Explanation explain(std::string_view group_key) const;
   template <class T>
   Explanation explain(const TaskHandle<T>& handle) const {
-    return explain_task(handle.core());
+    return explain_task(detail::HandleAccess::core(handle));
   }
   // With GroupPolicy::observe: the groups in which most tasks have started, and how long these waited
   // and ran; and that of one group, if it is one of the busiest 1,024 or so.
   std::vector<HotGroup> hot_groups(std::size_t count) const;
   std::optional<HotGroup> group_times(std::string_view group_key) const;
-  // How many submits wait for room in a queue: see submit_within().
+  // How many submits wait for room in a queue: see try_submit_for().
   std::size_t waiting_for_room() const;
   // Of the executor's own threads; all 0 if it has none.
   ThreadPoolStats thread_stats() const;
@@ -237,47 +165,31 @@ class GroupExecutor {
  private:
   friend class GroupHandle;
   friend class SerialDispatcher;
+  friend class SubmitWays<GroupExecutor, std::string_view>;
 
   GroupExecutor(GroupPolicy policy, std::unique_ptr<Scheduler> scheduler);
 
-  template <class F>
-  auto& make(std::uint32_t references, std::string_view key, std::string_view id, F&& callable) {
-    detail::require_id(id);
-    detail::require_callable(callable, key, id);
-    return detail::TaskNode<std::decay_t<F>>::make(owner(), references, key, id,
-                                                   std::forward<F>(callable));
+  template <class Wishes, class F>
+  auto& make(std::uint32_t references, std::string_view key, const Wishes& wishes, F&& callable) {
+    return detail::make_task(owner(), references, key, wishes, std::forward<F>(callable));
   }
-  template <class F>
-  auto& make(std::uint32_t references, std::string_view key, const TaskOptions& options,
-             F&& callable) {
-    detail::require_id(options.id);
-    detail::require_callable(callable, key, options.id);
-    detail::require_options(options);
-    const bool has_extras = options != TaskOptions{.id = options.id};
-    auto& task = detail::TaskNode<std::decay_t<F>>::make(owner(), references, key, options.id,
-                                                         std::forward<F>(callable), has_extras);
-    if (has_extras) {
-      prepare(task, options, &detail::kValueType<detail::TaskValue<std::decay_t<F>>>);
-    }
-    return task;
-  }
-  void prepare(detail::TaskCore& task, const TaskOptions& options, const void* value_type) const;
   detail::TaskOwner& owner() const;
-  bool enqueue(detail::TaskCore& task, std::size_t hash);
+  detail::GroupPlace place_of(std::string_view group_key) const;
   Explanation explain_task(detail::TaskCore& task) const;
-  bool try_enqueue(detail::TaskCore& task, std::size_t hash);
-  Result<void> enqueue_within(detail::TaskCore& task, std::size_t hash, Duration timeout);
 
   std::unique_ptr<GroupEngine> engine_;
   // Destroyed first: when its threads are gone, nobody uses the engine any more.
   std::unique_ptr<Scheduler> own_scheduler_;
 };
 
-// Pins a group of an executor.
+// Pins a group of an executor: its submits skip the lookup of the key.
+//
+//   GroupHandle vip = executor.group("vip");
+//   auto handle = vip.submit("task-1", fetch);        // and all others of keyway/submit_ways.h
 //
 // Thread safety: every method from any thread.
 // Lifetime: must not outlive its executor.
-class GroupHandle {
+class GroupHandle : public SubmitWays<GroupHandle> {
  public:
   GroupHandle(GroupHandle&& other) noexcept
       : executor_(other.executor_), lane_(std::exchange(other.lane_, nullptr)) {}
@@ -286,33 +198,11 @@ class GroupHandle {
 
   std::string_view key() const;
 
-  // As those of GroupExecutor.
-  template <class F>
-  auto submit(std::string_view task_id, F&& callable)
-      -> TaskHandle<detail::TaskValue<std::decay_t<F>>> {
-    auto& task = executor_.make(2, key(), task_id, std::forward<F>(callable));
-    TaskHandle<detail::TaskValue<std::decay_t<F>>> handle(task);
-    enqueue(task);  // whether it was turned away, the handle knows
-    return handle;
-  }
-  template <class F>
-  auto submit(const TaskOptions& options, F&& callable)
-      -> TaskHandle<detail::TaskValue<std::decay_t<F>>> {
-    auto& task = executor_.make(2, key(), options, std::forward<F>(callable));
-    TaskHandle<detail::TaskValue<std::decay_t<F>>> handle(task);
-    enqueue(task);
-    return handle;
-  }
-  template <class F>
-  Result<void> post(F&& callable) {
-    if (enqueue(executor_.make(1, key(), std::string_view(), std::forward<F>(callable)))) return {};
-    return detail::turned_away(key());
-  }
-
  private:
   friend class GroupExecutor;
+  friend class SubmitWays<GroupHandle>;
   GroupHandle(GroupExecutor& executor, Lane& lane) : executor_(executor), lane_(&lane) {}
-  bool enqueue(detail::TaskCore& task);
+  detail::GroupPlace place_of() const;
 
   GroupExecutor& executor_;
   Lane* lane_;
@@ -323,14 +213,30 @@ std::vector<GroupResult<T>> GroupExecutor::execute_all(std::vector<GroupTask<T>>
                                                        std::stop_token stop) {
   std::vector<TaskHandle<T>> handles;
   handles.reserve(tasks.size());
+  detail::JoinedTasks joined(tasks.size());
   for (GroupTask<T>& task : tasks) {
-    handles.push_back(submit(task.group_key, task.task_id, std::move(task.task)));
+    if (stop.stop_requested()) break;
+    detail::TaskCore& core = task.make(owner());
+    handles.push_back(detail::HandleAccess::make<T>(core));
+    if (!joined.submit(place_of(task.group_key()), core)) {
+      handles.pop_back();
+      break;
+    }
   }
+  joined.wait(stop);
+
   std::vector<GroupResult<T>> results;
-  results.reserve(handles.size());
+  results.reserve(tasks.size());
   for (TaskHandle<T>& handle : handles) {
-    results.push_back(handle.wait_quietly(stop));
-    if (stop.stop_requested()) handle.cancel();  // the waits for the rest return at once
+    results.push_back(detail::HandleAccess::take_quietly(handle));
+    if (results.back().status == TaskStatus::kRejected) results.back().error = nullptr;
+  }
+  for (std::size_t i = handles.size(); i < tasks.size(); ++i) {
+    const GroupTask<T>& task = tasks[i];
+    results.push_back({.group_key = task.group_key(),
+                       .task_id = task.task_id(),
+                       .status = joined.status_of_untaken(),
+                       .error = joined.error_of_untaken(task.group_key(), task.task_id())});
   }
   return results;
 }

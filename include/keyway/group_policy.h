@@ -37,6 +37,8 @@ enum class RejectionPolicy {
   kCallerRuns,  // it runs on the thread that submits it, under no permit
 };
 
+const char* to_string(RejectionPolicy policy);
+
 // So many may start per second, and `burst` at once after a pause.
 struct RateLimit {
   double per_second = 0;  // above 0, at most 9e9
@@ -51,20 +53,20 @@ struct AdaptiveLimits {
 };
 
 struct GroupLimits {
-  std::optional<int> max_concurrency;  // at least 1; if nobody says, 1
-  std::optional<int> max_in_flight;    // at least 1; if nobody says, unlimited
+  std::optional<int> max_concurrency{};  // at least 1; if nobody says, 1
+  std::optional<int> max_in_flight{};    // at least 1; if nobody says, unlimited
   // How many tasks the group may hold back: 0 means that a task which cannot start at once is
   // turned away. Tasks that only the global limit holds back do not count.
-  std::optional<int> queue_threshold;  // at least 0; if nobody says, unlimited
+  std::optional<int> queue_threshold{};  // at least 0; if nobody says, unlimited
 
   // When groups compete for threads or for the global limit, one of weight 3 gets three times as many
   // turns as one of weight 1.
-  std::optional<int> weight;  // at least 1; if nobody says, 1
+  std::optional<int> weight{};  // at least 1; if nobody says, 1
   // How many of the global limit the group can count on. While it does not use them, others may; it
   // gets the next that come free. Only for groups that are named, and in all no more than the limit.
-  std::optional<int> guaranteed;  // at least 0; if nobody says, 0
-  std::optional<RateLimit> rate;
-  std::optional<AdaptiveLimits> adaptive;  // instead of max_concurrency, for tasks that succeed
+  std::optional<int> guaranteed{};  // at least 0; if nobody says, 0
+  std::optional<RateLimit> rate{};
+  std::optional<AdaptiveLimits> adaptive{};  // instead of max_concurrency, for tasks that succeed
 };
 
 namespace detail {
@@ -77,16 +79,16 @@ using RejectionHandler =
     std::function<RejectionPolicy(std::string_view group_key, std::string_view task_id)>;
 
 struct GroupPolicy {
-  std::map<std::string, GroupLimits, std::less<>> groups;
+  std::map<std::string, GroupLimits, std::less<>> groups{};
   // A value below 1 counts as 1; if it throws, the default holds. Called from many threads.
-  std::function<int(std::string_view key)> resolver;
-  GroupLimits default_group;
+  std::function<int(std::string_view key)> resolver{};
+  GroupLimits default_group{};
   int global_max_in_flight = kUnlimited;
   // How many tasks may wait because the global limit is reached.
   int global_queue_threshold = kUnlimited;
   RejectionPolicy rejection = RejectionPolicy::kAbort;
-  RejectionHandler rejection_handler;  // if set, `rejection` is not asked
-  std::shared_ptr<TaskLifecycleListener> listener;
+  RejectionHandler rejection_handler{};  // if set, `rejection` is not asked
+  std::shared_ptr<TaskLifecycleListener> listener{};
   // When groups compete for the global limit, the one whose next task was submitted first goes first, instead of the one
   // that came in line first. (A group whose task has just ended comes in line after that one's place was given
   // away.) Not with weights or guarantees.

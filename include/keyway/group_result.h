@@ -16,11 +16,15 @@ namespace keyway {
 
 namespace detail {
 
+// The value of a GroupResult: get() gives it as the reference kind of the result it is called on.
 template <class T>
 struct ResultValue {
-  std::optional<T> stored;
+  std::optional<T> stored{};
   void keep(T&& value) { stored.emplace(std::move(value)); }
-  T& get() { return *stored; }
+  T& get() & { return *stored; }
+  const T& get() const& { return *stored; }
+  T&& get() && { return *std::move(stored); }
+  const T&& get() const&& { return *std::move(stored); }
   bool has() const { return stored.has_value(); }
 };
 template <class T>
@@ -37,36 +41,56 @@ struct ResultValue<void> {
   bool has() const { return stored; }
 };
 
+[[noreturn]] void throw_no_value(const std::string& group_key, const std::string& task_id);
+
 }  // namespace detail
 
 // The outcome of one task. A plain value: copy it, move it, keep it.
 //
-// status   value   error
-// kSuccess   yes   null
-// kFailed     no   what the task threw
-// kCancelled  no   CancelledError, or TimeoutError if only the wait ended
-// kExpired    no   ExpiredError
-// kRejected   no   null
+// status     value  error
+// kSuccess     yes  null
+// kFailed       no  what the task threw
+// kCancelled    no  CancelledError
+// kExpired      no  ExpiredError
+// kRejected     no  null; or an Exception (kShutdown), for a task that execute_all() could not submit
+// kTimedOut     no  TimeoutError: the wait ended, the task goes on
 template <class T>
 struct GroupResult {
-  std::string group_key;
-  std::string task_id;
+  std::string group_key{};
+  std::string task_id{};
   TaskStatus status = TaskStatus::kRejected;
-  std::exception_ptr error;
+  std::exception_ptr error{};
   // When it got its permits, so that waiting is not counted, and when it ended; to a microsecond.
   TimePoint started{};
   TimePoint ended{};
-  detail::ResultValue<T> stored;
+  detail::ResultValue<T> stored{};
 
   bool ok() const noexcept { return status == TaskStatus::kSuccess; }
   Duration duration() const { return ended - started; }
 
-  // What the task returned. Throws `error` if it did not return, RejectedError if it never ran.
-  decltype(auto) value() {
+  // What the task returned, as the kind of reference that the result is; for a task that returned a
+  // reference, that one. Throws `error` if it did not return, RejectedError if it never ran.
+  decltype(auto) value() & { return require_value(), stored.get(); }
+  decltype(auto) value() const& { return require_value(), stored.get(); }
+  decltype(auto) value() && { return require_value(), std::move(stored).get(); }
+  decltype(auto) value() const&& { return require_value(), std::move(stored).get(); }
+
+  // What the task returned, or `fallback` if it did not. Never throws `error`.
+  template <class U = std::remove_cv_t<T>>
+    requires(!std::is_void_v<T>)
+  T value_or(U&& fallback) const& {
+    return stored.has() ? stored.get() : static_cast<T>(std::forward<U>(fallback));
+  }
+  template <class U = std::remove_cv_t<T>>
+    requires(!std::is_void_v<T>)
+  T value_or(U&& fallback) && {
+    return stored.has() ? std::move(stored).get() : static_cast<T>(std::forward<U>(fallback));
+  }
+
+ private:
+  void require_value() const {
     if (error) std::rethrow_exception(error);
-    if (!stored.has())
-      throw RejectedError("task \"" + task_id + "\" was rejected: it has no value");
-    return stored.get();
+    if (!stored.has()) detail::throw_no_value(group_key, task_id);
   }
 };
 

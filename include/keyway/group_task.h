@@ -5,75 +5,113 @@
 #include <memory>
 #include <stop_token>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 
-#include "keyway/detail/task_node.h"
+#include "keyway/detail/make_task.h"
 #include "keyway/error.h"
+#include "keyway/task_callable.h"
 #include "keyway/task_options.h"
 
 namespace keyway {
 
 namespace detail {
 
-// Throws for one that cannot be a key; otherwise gives its hash.
-std::size_t require_key(std::string_view key);
-void require_id(std::string_view id);
-void require_options(const TaskOptions& options);
-[[noreturn]] void throw_null_callable(std::string_view key, std::string_view id);
+template <class F, class T>
+inline constexpr bool kGivesExactly = std::is_same_v<TaskValueOf<F>, T>;
+// A coroutine gives exactly T, a plain callable also what converts to it.
+template <class F, class T>
+concept GivesTheValueOfTheGroupTask =
+    kGivesExactly<F, T> || (!kIsCoroutine<std::decay_t<F>> && !std::is_void_v<T> &&
+                            std::is_convertible_v<TaskValueOf<F>, T>);
 
-// A null function pointer or an empty std::function is no task.
-template <class F>
-void require_callable(const F& callable, std::string_view key, std::string_view id) {
-  if constexpr (!std::is_function_v<F> && requires { callable == nullptr; }) {
-    if (callable == nullptr) throw_null_callable(key, id);
-  }
-}
-
-// A callable of any type, move-only ones too.
+// A callable of any type whose task has a value of type T.
 template <class T>
 class AnyTask {
  public:
   template <class F>
-  explicit AnyTask(F callable) : callable_(std::make_unique<Holder<F>>(std::move(callable))) {}
-  T operator()(std::stop_token stop) { return callable_->call(std::move(stop)); }
+  explicit AnyTask(F callable) : holder_(std::make_unique<Holder<F>>(std::move(callable))) {}
+
+  // Makes a task with two references. The callable is gone afterwards.
+  TaskCore& make(TaskOwner& owner, std::string_view key, const TaskOptions& options) {
+    return holder_->make(owner, key, options);
+  }
 
  private:
   struct Base {
     virtual ~Base() = default;
-    virtual T call(std::stop_token stop) = 0;
+    virtual TaskCore& make(TaskOwner& owner, std::string_view key, const TaskOptions& options) = 0;
   };
   template <class F>
   struct Holder final : Base {
     explicit Holder(F f) : callable(std::move(f)) {}
-    T call(std::stop_token stop) override {
-      if constexpr (kTakesStopToken<F>) {
-        return std::invoke(callable, std::move(stop));
+    TaskCore& make(TaskOwner& owner, std::string_view key, const TaskOptions& options) override {
+      if constexpr (kGivesExactly<F, T>) {
+        return make_task(owner, 2, key, options, std::move(callable));
       } else {
-        return std::invoke(callable);
+        auto converting = [f = std::move(callable)](std::stop_token stop) mutable -> T {
+          if constexpr (kTakesStopToken<F>) {
+            return std::invoke(f, std::move(stop));
+          } else {
+            return std::invoke(f);
+          }
+        };
+        return make_task(owner, 2, key, options, std::move(converting));
       }
     }
     F callable;
   };
-  std::unique_ptr<Base> callable_;
+  std::unique_ptr<Base> holder_;
 };
 
 }  // namespace detail
 
-// Throws Exception (kInvalidArgument) for an empty key or a null callable.
+// T: the value of the task, that of its coroutine if the callable returns a Task<T>.
+// Throws Exception (kInvalidArgument) for an empty key, a null callable, or options out of range.
 template <class T>
 class GroupTask {
  public:
-  template <class F>
-  GroupTask(std::string key, std::string id, F callable)
-      : group_key(std::move(key)),
-        task_id(std::move(id)),
-        task((detail::require_key(group_key), detail::require_id(task_id),
-              detail::require_callable(callable, group_key, task_id), std::move(callable))) {}
+  template <TaskCallable F>
+    requires detail::GivesTheValueOfTheGroupTask<F, T>
+  GroupTask(std::string key, F callable)
+      : GroupTask(std::move(key), TaskOptions{}, std::move(callable)) {}
 
-  std::string group_key;
-  std::string task_id;
-  detail::AnyTask<T> task;
+  template <TaskId Id, TaskCallable F>
+    requires detail::GivesTheValueOfTheGroupTask<F, T>
+  GroupTask(std::string key, const Id& id, F callable)
+      : GroupTask(std::move(key), TaskOptions{.id = id}, std::move(callable)) {}
+
+  template <TaskCallable F>
+    requires detail::GivesTheValueOfTheGroupTask<F, T>
+  GroupTask(std::string key, const TaskOptions& options, F callable)
+      : group_key_(std::move(key)),
+        task_id_(options.id),
+        options_(options),
+        callable_((detail::require_key(group_key_), detail::require_id(task_id_),
+                   detail::require_options(options),
+                   detail::require_callable(callable, group_key_, task_id_), std::move(callable))) {
+    options_.id = {};  // it refers to the caller's text
+  }
+
+  const std::string& group_key() const { return group_key_; }
+  const std::string& task_id() const { return task_id_; }
+  // Without the id.
+  const TaskOptions& options() const { return options_; }
+
+ private:
+  friend class GroupExecutor;
+
+  detail::TaskCore& make(detail::TaskOwner& owner) {
+    TaskOptions options = options_;
+    options.id = task_id_;
+    return callable_.make(owner, group_key_, options);
+  }
+
+  std::string group_key_;
+  std::string task_id_;
+  TaskOptions options_;
+  detail::AnyTask<T> callable_;
 };
 
 }  // namespace keyway

@@ -24,10 +24,10 @@ enum class KeyMissing {
 };
 
 struct JsonKeysOptions {
-  std::string key;    // a JsonPath; empty: records have no key
-  std::string group;  // a JsonPath; empty: no group
+  std::string key{};    // a JsonPath; empty: records have no key
+  std::string group{};  // a JsonPath; empty: no group
   KeyMissing on_missing = KeyMissing::kFail;
-  std::string name;
+  std::string name{};
 };
 
 // kInvalidArgument: what is no path.

@@ -32,8 +32,8 @@ class JsonPath {
   Result<std::optional<std::string>> find(std::string_view json) const;
 
   struct Step {
-    std::string name;                  // of a field
-    std::optional<std::size_t> index;  // or which one of an array, from 0
+    std::string name{};                  // of a field
+    std::optional<std::size_t> index{};  // or which one of an array, from 0
     bool operator==(const Step&) const = default;
   };
   const std::vector<Step>& steps() const { return steps_; }

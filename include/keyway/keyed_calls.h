@@ -44,7 +44,7 @@ class KeyedCalls {
   // Throws Exception (kInvalidArgument) for options out of range, in either mode.
   explicit KeyedCalls(SerialMode mode, SerialOptions options = {});
 
-  template <class F>
+  template <TaskCallable F>
   SerialResult<F> call(std::string_view key, F&& work) {
     using Callable = std::decay_t<F>;
     using Value = detail::TaskValue<Callable>;

@@ -2,8 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <iosfwd>
 #include <optional>
-#include <ostream>
 #include <string>
 #include <vector>
 
@@ -13,17 +13,17 @@
 namespace keyway {
 
 struct LockHolder {
-  std::string name;  // task "1" of group "a", or the thread on which it was first locked
+  std::string name{};  // task "1" of group "a", or the thread on which it was first locked
   LockMode mode = LockMode::kExclusive;
   std::uint32_t times = 0;  // how many guards it has
 };
 
 // A moment's picture: by the time it is read, things may have moved on.
 struct LockExplanation {
-  std::string key;
-  std::vector<LockHolder> holders;
+  std::string key{};
+  std::vector<LockHolder> holders{};
   std::uint64_t waiting = 0;
-  std::optional<Duration> first_waits;  // how long the first in line has waited
+  std::optional<Duration> first_waits{};  // how long the first in line has waited
 
   // One line, for people: key "a": held by thread 4711; 2 waiting, the first for 1.5 s
   std::string text() const;

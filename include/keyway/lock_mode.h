@@ -2,6 +2,8 @@
 
 #include <cstdint>
 
+#include "keyway/detail/enum_text.h"
+
 namespace keyway {
 
 enum class LockMode : std::uint8_t {

@@ -12,11 +12,11 @@ namespace keyway {
 
 struct Outcome {
   enum Kind { kDone, kRetry, kFailed } kind = kDone;
-  std::string reason;             // of what is not done
-  std::optional<Duration> delay;  // kRetry: instead of the backoff
+  std::string reason{};             // of what is not done
+  std::optional<Duration> delay{};  // kRetry: instead of the backoff
   // Of a handler that is a program, if it is not done: for the dead letter.
-  std::optional<int> exit;
-  std::string stderr_tail;
+  std::optional<int> exit{};
+  std::string stderr_tail{};
 };
 
 // Handled.

@@ -71,17 +71,17 @@ struct PipelineOptions {
   int concurrency = 16;
   // Sets key, group or defect of each record as it is read. False: the record is left out. An error ends the pipeline.
   // Called by one thread at a time.
-  std::function<Result<bool>(Record&)> classify;
+  std::function<Result<bool>(Record&)> classify{};
   // Besides the order of keys, limits for groups: a record runs when its group has room. Without, `limits` are those of
   // keys by name.
   bool by_group = false;
   int group_concurrency = 1;  // of groups that `limits` does not name
-  std::map<std::string, GroupLimits, std::less<>> limits;
+  std::map<std::string, GroupLimits, std::less<>> limits{};
   BatchOptions
-      batch;  // for a handler that takes a Batch; `concurrency` counts batches then. Not with `by_group`.
+      batch{};  // for a handler that takes a Batch; `concurrency` counts batches then. Not with `by_group`.
   Delivery delivery = Delivery::kAtLeastOnce;
-  RetryPolicy retry;
-  std::shared_ptr<DeadLetters> dead_letters;  // null: the pipeline ends where one would be needed
+  RetryPolicy retry{};
+  std::shared_ptr<DeadLetters> dead_letters{};  // null: the pipeline ends where one would be needed
   OnDead on_dead = OnDead::kContinue;
   std::size_t max_in_flight = 10'000;                        // records, of each partition
   std::size_t max_in_flight_bytes = std::size_t{256} << 20;  // in all
@@ -92,10 +92,10 @@ struct PipelineOptions {
   Duration commit_interval = std::chrono::seconds(1);
   std::uint64_t commit_every = 100'000;               // records, if that comes first
   Duration shutdown_wait = std::chrono::seconds(30);  // for what runs, on revoke and at the end
-  std::optional<RateLimit> rate;                      // of all records together
-  std::optional<RateLimit> key_rate;
+  std::optional<RateLimit> rate{};                    // of all records together
+  std::optional<RateLimit> key_rate{};
   // Ids (Source::unique_id_of) of records that were handled, for handlers that must not see one twice.
-  std::shared_ptr<HandledIds> handled_ids;
+  std::shared_ptr<HandledIds> handled_ids{};
   std::uint64_t seed = 0;  // of the jitter; 0: a random one
 };
 
@@ -105,7 +105,7 @@ struct PartitionStats {
   Offset watermark = 0;          // the first that is not done
   Offset committed = 0;          // the watermark that the source has stored
   Offset read = 0;               // above all that were read
-  std::optional<Offset> lag;     // from the watermark to the source's end, in offsets
+  std::optional<Offset> lag{};   // from the watermark to the source's end, in offsets
   std::uint64_t pending = 0;     // records that wait or run
   std::uint64_t retrying = 0;    // that wait for their next try
   std::uint64_t done_above = 0;  // above the watermark
@@ -127,15 +127,15 @@ struct PipelineStats {
   std::uint64_t failed_commits = 0;
   std::uint64_t in_flight = 0;
   std::uint64_t in_flight_bytes = 0;
-  TimeSummary waiting;   // from read, or due for a next try, to the beginning of the attempt
-  TimeSummary handling;  // of attempts. Of floods, both are of every 16th.
-  TimeSummary committing;
-  std::vector<PartitionStats> partitions;
+  TimeSummary waiting{};   // from read, or due for a next try, to the beginning of the attempt
+  TimeSummary handling{};  // of attempts. Of floods, both are of every 16th.
+  TimeSummary committing{};
+  std::vector<PartitionStats> partitions{};
 };
 
 struct PipelineEnd {
   enum Why { kSourceEnded, kStopped, kHalted } why = kSourceEnded;
-  std::string halted_by;  // kHalted: which record
+  std::string halted_by{};  // kHalted: which record
 };
 
 namespace detail {

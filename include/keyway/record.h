@@ -18,24 +18,24 @@ using PartitionId = std::int32_t;
 using Offset = std::int64_t;
 
 struct RecordHeader {
-  std::string_view name;
-  std::string_view value;
+  std::string_view name{};
+  std::string_view value{};
 };
 
 // The texts live in the source's buffer, which a record keeps alive: a copy of it is cheap, and may be kept.
 struct Record {
   PartitionId partition = 0;
-  Offset offset = 0;                    // where it begins
-  Offset end = 0;                       // where the next one may begin
-  std::uint64_t number = 0;             // which one of the partition it is, from 1; 0: not counted
-  std::optional<std::string_view> key;  // none: it is in order with no other
-  std::optional<std::string_view> group;  // which limit it is under; none: that of its key
-  std::string_view value;
-  std::vector<RecordHeader> headers;
-  std::optional<std::chrono::system_clock::time_point> time;
-  std::shared_ptr<const void> buffer;
+  Offset offset = 0;         // where it begins
+  Offset end = 0;            // where the next one may begin
+  std::uint64_t number = 0;  // which one of the partition it is, from 1; 0: not counted
+  std::optional<std::string_view> key{};    // none: it is in order with no other
+  std::optional<std::string_view> group{};  // which limit it is under; none: that of its key
+  std::string_view value{};
+  std::vector<RecordHeader> headers{};
+  std::optional<std::chrono::system_clock::time_point> time{};
+  std::shared_ptr<const void> buffer{};
   // Not empty: why it cannot be handled. It becomes a dead letter without having been tried.
-  std::string defect;
+  std::string defect{};
 };
 
 // What a handler is told besides.

@@ -13,7 +13,7 @@
 //       that waits for other work not.
 //   (2) In a lane work begins in the order in which its submits returned.
 //   (3) No queue is longer than its capacity, and what comes upon a full one is told so at once, or waits in line.
-//   (4) Work runs once, or never. run() and run_within() return when it has ended, so what it refers to need not
+//   (4) Work runs once, or never. run() and try_run_for() return when it has ended, so what it refers to need not
 //       live longer than the call; or with an error, and then it has not run and never will.
 //   (5) Work that calls run() or dispatch() for the lane it runs in runs that at once, inside itself. For another lane
 //       it is queued; a call that would never end, because lanes wait for each other, is an error (kWaitCycle) that
@@ -74,20 +74,20 @@ class SerialDispatcher {
   SerialDispatcher& operator=(const SerialDispatcher&) = delete;
 
   // Waits for the end of the work, and gives what it returned. Blocks the thread; a coroutine awaits dispatch().
-  template <class F>
+  template <TaskCallable F>
   SerialResult<F> run(std::string_view key, F&& work) {
     return call(std::nullopt, key, std::forward<F>(work));
   }
-  // The same, but the work must begin within this time, or it is an error (kExpired) and the work never runs. Once
-  // it has begun it is waited for, however long it takes.
-  template <class F>
-  SerialResult<F> run_within(Duration time_to_begin, std::string_view key, F&& work) {
-    return call(time_to_begin, key, std::forward<F>(work));
+  // The same, but it waits for the key no longer than `timeout`: then it is an error (kExpired), and the work never
+  // runs. Work that has begun is waited for, however long it takes.
+  template <TaskCallable F>
+  SerialResult<F> try_run_for(std::string_view key, Duration timeout, F&& work) {
+    return call(timeout, key, std::forward<F>(work));
   }
 
   // The handle of work that is queued; of work that has ended already if it ran inside its lane, or was run by its
   // caller.
-  template <class F>
+  template <TaskCallable F>
   auto dispatch(std::string_view key, F&& work)
       -> Result<TaskHandle<detail::TaskValue<std::decay_t<F>>>> {
     const Target target = target_of(key);
@@ -97,7 +97,7 @@ class SerialDispatcher {
   }
 
   // Fire and forget. Always queued, also from within its own lane.
-  template <class F>
+  template <TaskCallable F>
   Result<void> post(std::string_view key, F&& work) {
     const Target target = target_of(key);
     detail::require_callable(work, key, {});

@@ -15,11 +15,15 @@ enum class OnFull {
   kCallerRuns,  // its caller waits for its turn, then runs it on its own thread, in the lane: order and exclusion hold
 };
 
+const char* to_string(OnFull on_full);
+
 // What a lane is: whose work runs one at a time, in order.
 enum class Routing {
   kPerKey,  // a key, on any thread: keys are never in each other's way
   kSticky,  // a worker, with a thread of its own for ever: keys are shared out among the workers by their hash
 };
+
+const char* to_string(Routing routing);
 
 struct SerialOptions {
   int workers = 8;            // at least 1: how much runs at once
@@ -44,7 +48,7 @@ struct SerialStats {
   std::uint64_t cancelled = 0;
   std::uint64_t expired = 0;   // its time to begin was over
   std::uint64_t rejected = 0;  // a queue was full, or the dispatcher was shut down
-  TimeSummary waits;  // how long work waited for its turn that had to be queued, and has begun
+  TimeSummary waits{};  // how long work waited for its turn that had to be queued, and has begun
 };
 
 }  // namespace keyway

@@ -25,7 +25,7 @@ namespace keyway {
 struct Progress {
   PartitionId partition = 0;
   Offset watermark = 0;
-  GapMap done_above;  // ranges of offsets
+  GapMap done_above{};  // ranges of offsets
   bool operator==(const Progress&) const = default;
 };
 
@@ -36,7 +36,7 @@ struct PartitionEvent {
     kRevoked,   // no more records come; what is done can still be committed
     kLost,      // another one has it by now: nothing can be committed
   } kind = kAssigned;
-  Progress progress;  // kAssigned: what was committed before
+  Progress progress{};  // kAssigned: what was committed before
 };
 
 struct Polled {

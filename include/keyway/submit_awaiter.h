@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "keyway/error.h"
+#include "keyway/rejection_reason.h"
 #include "keyway/task_handle.h"
 
 namespace keyway {
@@ -17,7 +18,7 @@ namespace detail {
 bool submit_if_room(GroupEngine& engine, TaskCore& task, std::size_t hash);
 void wait_for_room(GroupEngine& engine, TaskCore& task, RoomWaiter& waiter);
 bool stop_waiting_for_room(GroupEngine& engine, TaskCore& task);
-void give_up_submit(GroupEngine& engine, TaskCore& task);
+void give_up_submit(GroupEngine& engine, TaskCore& task, RejectionReason reason);
 Error shutdown_error(const TaskCore& task);
 // REQUIRES: no executor has seen the task.
 void drop_unsubmitted(TaskCore& task) noexcept;
@@ -49,7 +50,7 @@ class [[nodiscard]] SubmitAwaiter final : private detail::RoomWaiter,
     task.set_awaits_room(true);
     if (Result<void> begun = begin_wait(coroutine, task); !begun) {
       error_ = begun.error();
-      detail::give_up_submit(engine_, task);
+      detail::give_up_submit(engine_, task, RejectionReason::kWaitCycle);
       return false;
     }
     detail::wait_for_room(engine_, task, *this);
@@ -59,8 +60,9 @@ class [[nodiscard]] SubmitAwaiter final : private detail::RoomWaiter,
   // An error (kCancelled) if the awaiting task was asked to stop.
   Result<TaskHandle<T>> await_resume() {
     if (was_stopped()) {
-      error_ = Error{ErrorCode::kCancelled, "the task was cancelled while it waited for room"};
-      detail::give_up_submit(engine_, handle_.core());
+      error_ = Error{.code = ErrorCode::kCancelled,
+                     .message = "the task was cancelled while it waited for room"};
+      detail::give_up_submit(engine_, handle_.core(), RejectionReason::kNoRoomInTime);
     }
     if (error_) return *std::move(error_);
     return std::move(handle_);

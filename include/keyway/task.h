@@ -25,6 +25,7 @@
 #include <coroutine>
 #include <exception>
 #include <memory>
+#include <cstdint>
 #include <optional>
 #include <stop_token>
 #include <tuple>
@@ -33,145 +34,13 @@
 #include <variant>
 #include <vector>
 
-#include "keyway/detail/atomic.h"
-#include "keyway/detail/block_pool.h"
-#include "keyway/detail/check.h"
 #include "keyway/detail/operation.h"
+#include "keyway/detail/task_awaiters.h"
+#include "keyway/detail/task_promise.h"
 #include "keyway/error.h"
 #include "keyway/scheduler.h"
 
 namespace keyway {
-
-template <class T = void>
-class Task;
-
-namespace detail {
-
-struct TaskAccess;
-
-// What a coroutine inherits from whoever awaits it.
-struct TaskContext {
-  Scheduler* scheduler = nullptr;
-  std::stop_token stop;
-  TaskOperation operation;
-};
-
-// One of several that run side by side in another one's place.
-inline TaskContext branch_of(const TaskContext& context) {
-  const Operation& whole = context.operation;
-  return {context.scheduler, context.stop, TaskOperation(&whole, whole.task(), context.scheduler)};
-}
-
-// Runs it until it is suspended.
-void resume_as(const Operation& operation, std::coroutine_handle<> coroutine);
-// The calling coroutine resumes another one next, of which it was a part.
-void continue_as(const Operation& operation) noexcept;
-
-// Told when a coroutine that nobody awaits by co_await has ended; says what to resume.
-class Completion {
- public:
-  virtual std::coroutine_handle<> done() noexcept = 0;
-
- protected:
-  ~Completion() = default;
-};
-
-// Resumes a coroutine on a thread of its scheduler.
-class Resumption final : public Runnable {
- public:
-  void post(std::coroutine_handle<> coroutine, const TaskContext& context) {
-    coroutine_ = coroutine;
-    context_ = &context;
-    context.scheduler->post(*this);
-  }
-  // For a coroutine that is not a keyway::Task.
-  void post(std::coroutine_handle<> coroutine, Scheduler& scheduler) {
-    coroutine_ = coroutine;
-    scheduler.post(*this);
-  }
-  void run(Turn& turn) override;
-
- private:
-  std::coroutine_handle<> coroutine_;
-  const TaskContext* context_ = nullptr;
-};
-
-class TaskPromiseBase {
- public:
-  // Frames come and go as tasks do.
-  static void* operator new(std::size_t bytes) { return allocate_block(bytes); }
-  static void operator delete(void* frame, std::size_t bytes) { deallocate_block(frame, bytes); }
-
-  std::suspend_always initial_suspend() noexcept { return {}; }
-
-  struct Final {
-    bool await_ready() noexcept { return false; }
-    template <class Promise>
-    std::coroutine_handle<> await_suspend(std::coroutine_handle<Promise> ended) noexcept {
-      TaskPromiseBase& promise = ended.promise();
-      return promise.completion_ != nullptr ? promise.completion_->done() : promise.awaiting_;
-    }
-    void await_resume() noexcept {}
-  };
-  Final final_suspend() noexcept { return {}; }
-
-  const TaskContext& context() const {
-    KEYWAY_CHECK(context_ != nullptr, "a coroutine runs that was not submitted or awaited");
-    return *context_;
-  }
-
- private:
-  template <class>
-  friend class keyway::Task;
-  friend struct TaskAccess;
-  const TaskContext* context_ = nullptr;
-  Completion* completion_ = nullptr;
-  std::coroutine_handle<> awaiting_;
-};
-
-template <class T>
-class TaskPromise final : public TaskPromiseBase {
- public:
-  Task<T> get_return_object();
-  void unhandled_exception() noexcept { result_.template emplace<2>(std::current_exception()); }
-  template <class U>
-    requires std::is_convertible_v<U&&, T>
-  void return_value(U&& value) {
-    if constexpr (std::is_reference_v<T>) {
-      result_.template emplace<1>(std::addressof(value));
-    } else {
-      result_.template emplace<1>(std::forward<U>(value));
-    }
-  }
-  T take() {
-    if (result_.index() == 2) std::rethrow_exception(std::get<2>(result_));
-    if constexpr (std::is_reference_v<T>) {
-      return static_cast<T>(*std::get<1>(result_));
-    } else {
-      return std::move(std::get<1>(result_));
-    }
-  }
-
- private:
-  using Stored = std::conditional_t<std::is_reference_v<T>, std::remove_reference_t<T>*, T>;
-  std::variant<std::monostate, Stored, std::exception_ptr> result_;
-};
-
-template <>
-class TaskPromise<void> final : public TaskPromiseBase {
- public:
-  Task<void> get_return_object();
-  void unhandled_exception() noexcept { error_ = std::current_exception(); }
-  void return_void() noexcept {}
-  void take() {
-    if (error_) std::rethrow_exception(error_);
-  }
-
- private:
-  std::exception_ptr error_;
-};
-
-}  // namespace detail
 
 template <class T>
 class [[nodiscard]] Task {
@@ -259,87 +128,6 @@ struct TaskAccess {
   static T take(Task<T>& task) {
     return task.coroutine_.promise().take();
   }
-};
-
-class SleepAwaiter final : public Timer {
- public:
-  explicit SleepAwaiter(Duration duration) : duration_(duration) {}
-
-  bool await_ready() const noexcept { return false; }
-  template <class Promise>
-  bool await_suspend(std::coroutine_handle<Promise> coroutine) {
-    return suspend(coroutine, coroutine.promise().context());
-  }
-  void await_resume();
-
-  void fire() override { wake(); }
-
- private:
-  enum Phase : int { kStarting, kArmed, kOver };
-  struct OnStop {
-    SleepAwaiter* awaiter;
-    void operator()() const { awaiter->wake(); }
-  };
-
-  bool suspend(std::coroutine_handle<> coroutine, const TaskContext& context);
-  void wake();
-
-  const Duration duration_;
-  std::coroutine_handle<> coroutine_;
-  const TaskContext* context_ = nullptr;
-  Atomic<Phase> phase_{kStarting};
-  std::optional<std::stop_callback<OnStop>> on_stop_;
-  Resumption resumption_;
-};
-
-struct StopTokenAwaiter {
-  bool await_ready() const noexcept { return false; }
-  template <class Promise>
-  bool await_suspend(std::coroutine_handle<Promise> coroutine) {
-    token = coroutine.promise().context().stop;
-    return false;
-  }
-  std::stop_token await_resume() { return std::move(token); }
-  std::stop_token token;
-};
-
-// Counts tasks that run side by side; the last one to end resumes whoever waits for all.
-class WhenAllLatch final : public Completion {
- public:
-  explicit WhenAllLatch(std::size_t tasks) : left_(tasks + 1) {}
-
-  // True if some are still at work: the caller suspends.
-  bool wait(std::coroutine_handle<> waiting, const Operation& operation) noexcept {
-    waiting_ = waiting;
-    operation_ = &operation;
-    // acq_rel: what each task wrote is seen by whoever comes last.
-    return left_.fetch_sub(1, std::memory_order_acq_rel) != 1;
-  }
-  std::coroutine_handle<> done() noexcept override {
-    if (left_.fetch_sub(1, std::memory_order_acq_rel) != 1) return std::noop_coroutine();
-    continue_as(*operation_);
-    return waiting_;
-  }
-
- private:
-  Atomic<std::size_t> left_;
-  std::coroutine_handle<> waiting_;
-  const Operation* operation_ = nullptr;
-};
-
-template <class Start>
-struct WhenAllAwaiter {
-  bool await_ready() const noexcept { return false; }
-  template <class Promise>
-  bool await_suspend(std::coroutine_handle<Promise> waiting) {
-    const TaskContext& context = waiting.promise().context();
-    start(context, latch);
-    return latch.wait(waiting, context.operation);
-  }
-  void await_resume() const noexcept {}
-
-  Start start;
-  WhenAllLatch latch;
 };
 
 template <class T>

@@ -2,14 +2,15 @@
 //
 //   TaskHandle<Page> handle = executor.submit("vip", "task-1", fetch);
 //   GroupResult<Page> result = handle.join();        // or join_for(100ms), or co_await handle
+//   std::future<GroupResult<Page>> future = to_future(std::move(handle));   // keyway/future.h
 //
 // Guarantees:
 //   (1) Every wait ends: the task ends in exactly one status, and a wait that could never end is
 //       refused with ErrorCode::kWaitCycle.
 //   (2) When a wait returns the result, the task's permits are free again.
-//   (3) A wait with a timeout leaves the task alone: kCancelled with a TimeoutError says that the
-//       wait is over, not the task. (Within a task the wait also takes back the permits that it gave
-//       up meanwhile, and may return later for that.)
+//   (3) A wait with a timeout leaves the task alone: kTimedOut with a TimeoutError says that the wait
+//       is over, not the task, and the handle can wait again. (Within a task the wait also takes back
+//       the permits that it gave up meanwhile, and may return later for that.)
 //   (4) Dropping a handle does not cancel its task.
 // Not guaranteed: a second helping. The result is given out once, as std::future does.
 //
@@ -21,7 +22,6 @@
 #include <chrono>
 #include <coroutine>
 #include <exception>
-#include <future>
 #include <memory>
 #include <optional>
 #include <stop_token>
@@ -34,6 +34,9 @@
 #include "keyway/group_result.h"
 
 namespace keyway {
+
+template <class T>
+class TaskHandle;
 
 namespace detail {
 
@@ -116,6 +119,28 @@ class WaitingCoroutine : private Wakeup {
   Resumption resumption_;
 };
 
+// How executors make handles and look into them.
+struct HandleAccess {
+  template <class T>
+  static TaskHandle<T> make(TaskCore& core) {
+    return TaskHandle<T>(core);
+  }
+  template <class T>
+  static TaskCore& core(const TaskHandle<T>& handle) {
+    return handle.core();
+  }
+  // REQUIRES: done(). Throws if the task was turned away under RejectionPolicy::kAbort.
+  template <class T>
+  static GroupResult<T> take(TaskHandle<T>& handle) {
+    return handle.take();
+  }
+  // REQUIRES: done().
+  template <class T>
+  static GroupResult<T> take_quietly(TaskHandle<T>& handle) {
+    return handle.take_quietly();
+  }
+};
+
 }  // namespace detail
 
 template <class T>
@@ -149,9 +174,6 @@ class [[nodiscard]] TaskHandle {
     return wait(&deadline, stop, OnStop::kReturn);
   }
 
-  // The result as a std::future. The handle is empty afterwards.
-  std::future<GroupResult<T>> to_future() &&;
-
   // In a coroutine: GroupResult<T> result = co_await handle;
   // A task that waits for several at once, by when_all(), and had to give permits back for that (to its
   // own group, or under a global limit), goes on when all of these waits are over.
@@ -159,8 +181,7 @@ class [[nodiscard]] TaskHandle {
   Awaiter operator co_await() { return Awaiter(*this); }
 
  private:
-  friend class GroupExecutor;
-  friend class GroupHandle;
+  friend struct detail::HandleAccess;
   friend class SerialDispatcher;
   template <class>
   friend class SubmitAwaiter;
@@ -182,7 +203,8 @@ class [[nodiscard]] TaskHandle {
     if (*waited == Waited::kDone) return take();
     std::exception_ptr error = detail::wait_error(task, *waited);
     if (*waited == Waited::kStopped && on_stop == OnStop::kThrow) std::rethrow_exception(error);
-    return result(TaskStatus::kCancelled, std::move(error));
+    return result(*waited == Waited::kTimedOut ? TaskStatus::kTimedOut : TaskStatus::kCancelled,
+                  std::move(error));
   }
 
   // REQUIRES: done().
@@ -192,22 +214,7 @@ class [[nodiscard]] TaskHandle {
     return taken;
   }
 
-  // For execute_all(): a task that was turned away is a result like any other.
-  GroupResult<T> wait_quietly(const std::stop_token& stop) {
-    using Waited = detail::TaskOwner::Waited;
-    detail::TaskCore& task = core();
-    const Result<Waited> waited =
-        task.done() ? Waited::kDone : task.owner().wait(task, nullptr, stop);
-    if (!waited) {
-      return result(TaskStatus::kCancelled, std::make_exception_ptr(Exception(waited.error())));
-    }
-    if (*waited != Waited::kDone) {
-      return result(TaskStatus::kCancelled, detail::wait_error(task, *waited));
-    }
-    GroupResult<T> taken = take_quietly();
-    if (taken.status == TaskStatus::kRejected) taken.error = nullptr;
-    return taken;
-  }
+  // The same for execute_all(): a task that was turned away is a result like any other.
   GroupResult<T> take_quietly() {
     auto& task = static_cast<detail::ValueNode<T>&>(core());
     if (!task.take_result()) detail::throw_result_taken(task);
@@ -271,30 +278,5 @@ class TaskHandle<T>::Awaiter final : private detail::Continuation,
   TaskHandle& handle_;
   std::optional<Error> never_ends_;
 };
-
-template <class T>
-std::future<GroupResult<T>> TaskHandle<T>::to_future() && {
-  static_cast<void>(core());  // or it throws
-  // Lives until the task is done, and owns the handle meanwhile.
-  struct Bridge final : detail::Continuation {
-    TaskHandle handle;
-    std::promise<GroupResult<T>> promise;
-
-    void task_done() noexcept override {
-      const std::unique_ptr<Bridge> self(this);
-      try {
-        promise.set_value(handle.take());
-      } catch (...) {
-        promise.set_exception(std::current_exception());
-      }
-    }
-  };
-  auto bridge = std::make_unique<Bridge>();
-  bridge->handle = std::move(*this);
-  std::future<GroupResult<T>> future = bridge->promise.get_future();
-  Bridge* raw = bridge.release();
-  if (!raw->handle.core().set_continuation(*raw)) raw->task_done();
-  return future;
-}
 
 }  // namespace keyway

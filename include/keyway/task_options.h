@@ -7,6 +7,7 @@
 #include <optional>
 #include <string_view>
 
+#include "keyway/detail/enum_text.h"
 #include "keyway/scheduler.h"
 
 namespace keyway {
@@ -20,6 +21,8 @@ enum class Conflation : unsigned char {
   kCancelRunning,  // the same, and one that runs is asked to stop
   kShareResult,    // the new one does not run: it ends as the other does, with a copy of its value
 };
+
+const char* to_string(Conflation conflation);
 
 struct TaskOptions {
   std::string_view id{};

@@ -2,6 +2,7 @@
 //
 //   ThreadPool pool;                                  // or share one between several executors
 //   GroupExecutor executor({...}, pool);
+//   pool.execute([] { compact(); });                  // or work without a key
 //
 // Guarantees:
 //   (1) What is posted runs, in order of posting as far as one thread is concerned; no wake-up is
@@ -17,7 +18,10 @@
 
 #include <cstdint>
 #include <memory>
+#include <type_traits>
+#include <utility>
 
+#include "keyway/detail/posted_call.h"
 #include "keyway/scheduler.h"
 
 namespace keyway {
@@ -48,6 +52,14 @@ class ThreadPool final : public Scheduler {
   void end_threads();
 
   ThreadPoolStats stats() const;
+
+  // Runs `work`, which may be move-only, soon and once. If it throws, the program ends.
+  template <class F>
+    requires std::is_invocable_v<std::decay_t<F>>
+  void execute(F&& work) {
+    static_assert(alignof(std::decay_t<F>) <= 16, "hold a value with such an alignment by pointer");
+    post(*new detail::PostedCall<std::decay_t<F>>(std::forward<F>(work)));
+  }
 
   void post(Runnable& runnable) override;
   TimePoint now() const override;

@@ -33,6 +33,26 @@ const char* to_string(ErrorCode code) {
   return "unknown";
 }
 
+const char* to_string(RejectionReason reason) {
+  switch (reason) {
+    case RejectionReason::kQueueFull:
+      return "queue_full";
+    case RejectionReason::kGlobalQueueFull:
+      return "global_queue_full";
+    case RejectionReason::kNoRoomInTime:
+      return "no_room_in_time";
+    case RejectionReason::kWaitCycle:
+      return "wait_cycle";
+    case RejectionReason::kConflated:
+      return "conflated";
+    case RejectionReason::kGroupShutdown:
+      return "group_shutdown";
+    case RejectionReason::kShutdown:
+      return "shutdown";
+  }
+  return "unknown";
+}
+
 namespace detail {
 
 void check_failed(const char* file, int line, const char* condition, const char* message) {

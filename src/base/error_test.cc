@@ -1,10 +1,9 @@
 #include "keyway/error.h"
 
-#include <memory>
 #include <set>
+#include <sstream>
 #include <stdexcept>
 #include <string>
-#include <type_traits>
 
 #include <gtest/gtest.h>
 
@@ -12,73 +11,6 @@ namespace keyway {
 namespace {
 
 Error full() { return {ErrorCode::kRejected, "the queue is full", /*retryable=*/true}; }
-
-TEST(Result, HoldsTheValueItWasMadeFrom) {
-  const Result<std::string> result(std::string("page"));
-  ASSERT_TRUE(result.ok());
-  EXPECT_TRUE(result);
-  EXPECT_EQ(result.value(), "page");
-  EXPECT_EQ(*result, "page");
-  EXPECT_EQ(result->size(), 4U);
-}
-
-TEST(Result, HoldsTheErrorItWasMadeFrom) {
-  const Result<std::string> result(full());
-  ASSERT_FALSE(result.ok());
-  EXPECT_FALSE(result);
-  EXPECT_EQ(result.error().code, ErrorCode::kRejected);
-  EXPECT_EQ(result.error().message, "the queue is full");
-  EXPECT_TRUE(result.error().retryable);
-}
-
-TEST(Result, IsReturnedAsAValueOrAnError) {
-  const auto half = [](int number) -> Result<int> {
-    if (number % 2 != 0) return Error{ErrorCode::kInvalidArgument, "odd"};
-    return number / 2;
-  };
-  EXPECT_EQ(half(8).value(), 4);
-  EXPECT_EQ(half(7).error().message, "odd");
-  EXPECT_FALSE(half(7).error().retryable);
-}
-
-TEST(Result, GivesAMoveOnlyValueOut) {
-  Result<std::unique_ptr<int>> result(std::make_unique<int>(42));
-  const std::unique_ptr<int> taken = std::move(result).value();
-  EXPECT_EQ(*taken, 42);
-}
-
-TEST(Result, ItsValueCanBeChangedInPlace) {
-  Result<std::string> result(std::string("page"));
-  result.value() += "-1";
-  *result += "-2";
-  result->push_back('!');
-  EXPECT_EQ(result.value(), "page-1-2!");
-}
-
-TEST(Result, OfNothingIsASuccessUnlessItHoldsAnError) {
-  EXPECT_TRUE(Result<void>().ok());
-  const Result<void> failure(full());
-  EXPECT_FALSE(failure);
-  EXPECT_EQ(failure.error().code, ErrorCode::kRejected);
-}
-
-TEST(Result, IsTrueOnlyWhereAConditionIsMeant) {
-  EXPECT_FALSE((std::is_convertible_v<Result<int>, bool>));
-  EXPECT_FALSE((std::is_convertible_v<Result<void>, bool>));
-}
-
-TEST(ResultDeathTest, TheValueOfAFailureEndsTheProgram) {
-  GTEST_FLAG_SET(death_test_style, "threadsafe");
-  Result<int> failure(full());
-  EXPECT_DEATH(static_cast<void>(failure.value()), "check failed.*value\\(\\) of a failure");
-}
-
-TEST(ResultDeathTest, TheErrorOfASuccessEndsTheProgram) {
-  GTEST_FLAG_SET(death_test_style, "threadsafe");
-  const Result<int> success(1);
-  EXPECT_DEATH(static_cast<void>(success.error()), "check failed.*error\\(\\) of a success");
-  EXPECT_DEATH(static_cast<void>(Result<void>().error()), "check failed");
-}
 
 TEST(Exception, CarriesItsError) {
   const Exception exception(full());
@@ -115,6 +47,37 @@ TEST(ErrorCode, EachHasANameOfItsOwn) {
   EXPECT_EQ(names.size(), 8U);
   EXPECT_EQ(names.count("unknown"), 0U);
   EXPECT_STREQ(to_string(ErrorCode::kWaitCycle), "wait_cycle");
+}
+
+TEST(Exception, ARejectionSaysWhichTaskAndWhy) {
+  const RejectedError error("full", "vip", "task-1", RejectionReason::kGlobalQueueFull);
+  EXPECT_EQ(error.group_key(), "vip");
+  EXPECT_EQ(error.task_id(), "task-1");
+  EXPECT_EQ(error.reason(), RejectionReason::kGlobalQueueFull);
+  EXPECT_EQ(error.error().group_key, "vip");
+  EXPECT_EQ(error.error().task_id, "task-1");
+}
+
+TEST(RejectionReason, EachHasANameOfItsOwn) {
+  std::set<std::string> names;
+  for (const RejectionReason reason :
+       {RejectionReason::kQueueFull, RejectionReason::kGlobalQueueFull,
+        RejectionReason::kNoRoomInTime, RejectionReason::kWaitCycle, RejectionReason::kConflated,
+        RejectionReason::kGroupShutdown, RejectionReason::kShutdown}) {
+    names.insert(to_string(reason));
+  }
+  EXPECT_EQ(names.size(), 7U);
+  EXPECT_EQ(names.count("unknown"), 0U);
+}
+
+TEST(EnumText, AnEnumerationIsPrintedByItsName) {
+  std::ostringstream out;
+  out << ErrorCode::kRejected << ' ' << RejectionReason::kShutdown;
+  EXPECT_EQ(out.str(), "rejected shutdown");
+}
+
+TEST(EnumText, GoogleTestPrintsTheName) {
+  EXPECT_EQ(testing::PrintToString(ErrorCode::kWaitCycle), "wait_cycle");
 }
 
 }  // namespace

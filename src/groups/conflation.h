@@ -38,7 +38,7 @@ class ConflationTable {
     }
     if (!entry.live.empty() && mode == Conflation::kShareResult) {
       detail::TaskCore& leader = *entry.live.back();
-      if (leader.extras().value_type != task.extras().value_type) {
+      if (leader.operations().value_type != task.operations().value_type) {
         found.what = Found::kOneOfAnotherType;
         return found;
       }

@@ -17,6 +17,7 @@
 #include "base/mutex.h"
 #include "keyway/detail/task_core.h"
 #include "keyway/scheduler.h"
+#include "keyway/task_listener.h"
 
 namespace keyway {
 
@@ -24,8 +25,10 @@ struct Ending {
   detail::TaskCore* task = nullptr;  // with the runner's reference
   TaskStatus status{};
   TimePoint ended{};
-  // Of a task that did not run: the callable is dropped, and this error kept.
-  bool unrun = false;
+  bool ran = true;
+  RejectionReason reason{};
+  // Its callable is still there: it is dropped, and this error kept.
+  bool has_callable = false;
   std::exception_ptr error{};
 };
 

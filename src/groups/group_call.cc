@@ -21,11 +21,13 @@ namespace {
 constexpr int kSpinsBeforeSleep = 400;
 
 Error no_room_error(const TaskCore& task) {
-  return {ErrorCode::kTimeout,
-          name_of(task) +
-              " was not taken: its queue was full all the time; wait longer, submit it "
-              "again later, or raise the queue threshold",
-          /*retryable=*/true};
+  return {.code = ErrorCode::kTimeout,
+          .message = name_of(task) +
+                     " was not taken: its queue was full all the time; wait longer, submit it "
+                     "again later, or raise the queue threshold",
+          .retryable = true,
+          .group_key = std::string(task.group_key()),
+          .task_id = std::string(task.task_id())};
 }
 
 // A caller that waits for a task which it submits.
@@ -104,7 +106,9 @@ void wait_for_room(GroupEngine& engine, TaskCore& task, RoomWaiter& waiter) {
 bool stop_waiting_for_room(GroupEngine& engine, TaskCore& task) {
   return engine.stop_waiting_for_room(task);
 }
-void give_up_submit(GroupEngine& engine, TaskCore& task) { engine.turn_away(task); }
+void give_up_submit(GroupEngine& engine, TaskCore& task, RejectionReason reason) {
+  engine.turn_away(task, reason);
+}
 
 }  // namespace detail
 
@@ -125,7 +129,7 @@ Result<void> GroupEngine::enqueue_before(TaskCore& task, std::size_t hash,
   task.set_awaits_room(true);
   BlockedWait wait;
   if (Result<void> begun = wait.begin(task, /*bounded=*/deadline != nullptr); !begun) {
-    turn_away(task);
+    turn_away(task, RejectionReason::kWaitCycle);
     return begun.error();
   }
   wait_for_room(task, blocked);
@@ -139,7 +143,7 @@ Result<void> GroupEngine::enqueue_before(TaskCore& task, std::size_t hash,
   if (blocked.let_in) return {};
   if (!gave_up) return detail::shutdown_error(task);
   const Error error = no_room_error(task);
-  turn_away(task);
+  turn_away(task, RejectionReason::kNoRoomInTime);
   return error;
 }
 
@@ -188,19 +192,19 @@ Result<void> GroupEngine::call(TaskCore& task, std::size_t hash, CallerRuns call
   }
   const QuietWatch::Use use(quiet_);
   if (!waits && is_inside(task.group_key())) {  // it would wait for itself
-    turn_away(task);
+    turn_away(task, RejectionReason::kQueueFull);
     return detail::turned_away(task.group_key());
   }
   Caller caller(task, scheduler_);
   if (Result<void> begun = caller.begin(); !begun) {
     if (may_enter && waits) tell_submitted(task);
-    turn_away(task);
+    turn_away(task, RejectionReason::kWaitCycle);
     return begun;
   }
   if (may_enter && waits && enqueue_if_room(task, hash)) {
     caller.wait_for_end();
   } else if (caller_runs == CallerRuns::kNever) {
-    turn_away(task);
+    turn_away(task, RejectionReason::kQueueFull);
     return detail::turned_away(task.group_key());
   } else {
     caller.expect_turn();

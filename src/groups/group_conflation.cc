@@ -23,7 +23,7 @@ GroupEngine::Conflated GroupEngine::conflate(TaskCore& task) {
   if (found.what != Found::kNobody) {
     task.extras().conflation = Conflation::kNone;  // it is not in the table
     const Error error = other_type_error(task);
-    turn_away(task);
+    turn_away(task, RejectionReason::kConflated);
     if (found.what == Found::kOneOfAnotherType) throw Exception(error);
     return Conflated::kEnded;
   }
@@ -80,7 +80,8 @@ void GroupEngine::end_superseded(TaskCore& task) {
 
 // The tasks that end with this one, each with a copy of its value. REQUIRES: the task's value is there, and its handle
 // cannot take it yet.
-std::vector<Ending> GroupEngine::followers_of(TaskCore& task, TaskStatus status, TimePoint ended) {
+std::vector<Ending> GroupEngine::followers_of(TaskCore& task, TaskStatus status, TimePoint ended,
+                                              RejectionReason reason) {
   std::vector<Ending> endings;
   for (detail::CoreReference& follower : conflation_.leave(task)) {
     const bool copied = follower->operations().copy(*follower, task, status);
@@ -95,7 +96,11 @@ std::vector<Ending> GroupEngine::followers_of(TaskCore& task, TaskStatus status,
     follower->set_started(task.started());
     follower->extras().conflation = Conflation::kNone;
     // The table's reference goes: until it is told, the runner's is there.
-    endings.push_back({.task = follower.get(), .status = its_status, .ended = ended});
+    endings.push_back({.task = follower.get(),
+                       .status = its_status,
+                       .ended = ended,
+                       .ran = false,
+                       .reason = reason});
   }
   return endings;
 }

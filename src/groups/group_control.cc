@@ -151,10 +151,11 @@ void GroupEngine::resume_everything(Aftermath& aftermath) {
 
 // ---- the end
 
-void GroupEngine::reject_chain(Waiter* first, std::vector<Ending>& endings, Aftermath& aftermath) {
+void GroupEngine::reject_chain(Waiter* first, RejectionReason reason, std::vector<Ending>& endings,
+                               Aftermath& aftermath) {
   while (first != nullptr) {
     TaskCore& task = TaskCore::of(*std::exchange(first, first->next));
-    endings.push_back(unrun(task, TaskStatus::kRejected, nullptr, aftermath));
+    endings.push_back(unrun(task, TaskStatus::kRejected, nullptr, reason, aftermath));
   }
 }
 
@@ -167,7 +168,7 @@ void GroupEngine::shutdown_group(std::string_view key) {
     Aftermath aftermath(scheduler_);
     Waiter* drained =
         intake_.change(*lane, [&] { return lane->drain(stays_when_drained); });
-    reject_chain(drained, endings, aftermath);
+    reject_chain(drained, RejectionReason::kGroupShutdown, endings, aftermath);
     intake_.made_room(*lane, aftermath);
     quiet_.changed();
   }
@@ -186,7 +187,8 @@ void GroupEngine::stop_taking() {
       table_.unpin(*entry.lane);
       entry.task->set_awaits_room(false);
       count_outside(*entry.task, {.refused = 1});
-      endings.push_back(unrun(*entry.task, TaskStatus::kRejected, nullptr, aftermath));
+      endings.push_back(unrun(*entry.task, TaskStatus::kRejected, nullptr,
+                              RejectionReason::kShutdown, aftermath));
       aftermath.tell(*entry.waiter, false);
     }
   }
@@ -200,8 +202,8 @@ void GroupEngine::shutdown() {
   {
     Aftermath aftermath(scheduler_);
     for (Lane* lane : table_.pin_all()) {
-      reject_chain(intake_.change(*lane, [&] { return lane->drain(stays_when_drained); }), endings,
-                   aftermath);
+      reject_chain(intake_.change(*lane, [&] { return lane->drain(stays_when_drained); }),
+                   RejectionReason::kShutdown, endings, aftermath);
       table_.unpin(*lane);
     }
     resume_everything(aftermath);  // turns that are held back would never end

@@ -31,10 +31,20 @@ LaneOutcome outcome_of(TaskStatus status) {
   }
 }
 
-RejectedError rejected_error(const TaskCore& task) {
-  return RejectedError(name_of(task) +
-                       " was rejected: its queue is full; submit it again later, or raise the "
-                       "queue threshold");
+// REQUIRES: the task found no room.
+RejectionReason full_queue_of(const TaskCore& task) {
+  return task.found_global_queue_full() ? RejectionReason::kGlobalQueueFull
+                                        : RejectionReason::kQueueFull;
+}
+
+RejectedError rejected_error(const TaskCore& task, RejectionReason reason) {
+  const char* what = reason == RejectionReason::kGlobalQueueFull
+                         ? " was rejected: the global queue is full; submit it again later, or "
+                           "raise the global queue threshold"
+                         : " was rejected: its queue is full; submit it again later, or raise the "
+                           "queue threshold";
+  return RejectedError(name_of(task) + what, std::string(task.group_key()),
+                       std::string(task.task_id()), reason);
 }
 
 template <class Asks>
@@ -66,9 +76,11 @@ GroupPolicy checked(GroupPolicy policy) {
 namespace detail {
 
 Error shutdown_error(const TaskCore& task) {
-  return {ErrorCode::kShutdown, name_of(task) +
-                                    " was not taken: the executor is shut down; submit before "
-                                    "shutdown()"};
+  return {.code = ErrorCode::kShutdown,
+          .message =
+              name_of(task) + " was not taken: the executor is shut down; submit before shutdown()",
+          .group_key = std::string(task.group_key()),
+          .task_id = std::string(task.task_id())};
 }
 
 }  // namespace detail
@@ -173,7 +185,7 @@ bool GroupEngine::end_full(TaskCore& task, IfFull if_full) {
   const QuietWatch::Use use(quiet_);
   if (table_.closed()) refuse_closed(task);
   if (if_full == IfFull::kAskPolicy) return reject(task);
-  turn_away(task);
+  turn_away(task, full_queue_of(task));
   return false;
 }
 
@@ -194,21 +206,21 @@ bool GroupEngine::reject(TaskCore& task) {
   }
   count_outside(task, {.refused = 1});
   if (what == RejectionPolicy::kAbort && error == nullptr) {
-    error = std::make_exception_ptr(rejected_error(task));
+    error = std::make_exception_ptr(rejected_error(task, full_queue_of(task)));
   }
-  end_unrun(task, TaskStatus::kRejected, error);
+  end_unrun(task, TaskStatus::kRejected, error, full_queue_of(task));
   return false;
 }
 
-void GroupEngine::turn_away(TaskCore& task) {
+void GroupEngine::turn_away(TaskCore& task, RejectionReason reason) {
   task.set_awaits_room(false);
   count_outside(task, {.refused = 1});
-  end_unrun(task, TaskStatus::kRejected, nullptr);
+  end_unrun(task, TaskStatus::kRejected, nullptr, reason);
 }
 
 void GroupEngine::refuse_closed(TaskCore& task) {
   const Exception error(detail::shutdown_error(task));  // it names the task, which ends here
-  end_unrun(task, TaskStatus::kRejected, nullptr);
+  end_unrun(task, TaskStatus::kRejected, nullptr, RejectionReason::kShutdown);
   throw error;
 }
 
@@ -394,27 +406,33 @@ void GroupEngine::end_of_callers(TaskCore& task, TaskStatus status) {
 }
 
 // The permits are back, and the next task can start.
-void GroupEngine::complete(TaskCore& task, TaskStatus status, TimePoint ended) noexcept {
+void GroupEngine::complete(TaskCore& task, TaskStatus status, TimePoint ended, bool ran,
+                           RejectionReason reason) noexcept {
   if (!is_conflated(task)) [[likely]]
-    return tell_end(task, status, ended);
-  std::vector<Ending> followers = followers_of(task, status, ended);
-  tell_end(task, status, ended);
+    return tell_end(task, status, ended, ran, reason);
+  std::vector<Ending> followers = followers_of(task, status, ended, reason);
+  tell_end(task, status, ended, ran, reason);
   endings_.tell(std::move(followers));
 }
 
-void GroupEngine::tell_end(TaskCore& task, TaskStatus status, TimePoint ended) noexcept {
+// REQUIRES: not published yet, so that the listener can look at the value.
+void GroupEngine::tell_end(TaskCore& task, TaskStatus status, TimePoint ended, bool ran,
+                           RejectionReason reason) noexcept {
   if (policy_.listener != nullptr) {
     // A wait in the listener is the task's: one for the task itself, or for a task that waits for it, is refused.
     task.set_ending();
     const detail::CurrentTaskScope scope(&task, &detail::Operation::current());
     tell_listener([&](auto& listener) {
       if (status == TaskStatus::kRejected) {
-        listener.on_rejected(task.group_key(), task.task_id());
+        listener.on_rejected(task.group_key(), task.task_id(), reason);
         return;
       }
-      TaskOutcome outcome{
-          .status = status, .error = nullptr, .started = task.started(), .ended = ended};
-      if (status != TaskStatus::kSuccess) outcome.error = task.operations().error(task);
+      TaskOutcome outcome{.status = status, .started = task.started(), .ended = ended, .ran = ran};
+      if (status == TaskStatus::kSuccess) {
+        outcome.value = {task.operations().value_type, task.operations().value(task)};
+      } else {
+        outcome.error = task.operations().error(task);
+      }
       listener.on_completed(task.group_key(), task.task_id(), outcome);
     });
   }
@@ -425,32 +443,35 @@ void GroupEngine::tell_end(TaskCore& task, TaskStatus status, TimePoint ended) n
 
 // What is to be told of it. From here on it is nowhere any more.
 Ending GroupEngine::unrun(TaskCore& task, TaskStatus status, std::exception_ptr error,
-                          Aftermath& aftermath) noexcept {
+                          RejectionReason reason, Aftermath& aftermath) noexcept {
   intake_.give_up_place(task, aftermath);
   return {.task = &task,
           .status = status,
           .ended = scheduler_.now(),
-          .unrun = true,
+          .ran = false,
+          .reason = reason,
+          .has_callable = true,
           .error = std::move(error)};
 }
 
-void GroupEngine::end_unrun(TaskCore& task, TaskStatus status, std::exception_ptr error) noexcept {
+void GroupEngine::end_unrun(TaskCore& task, TaskStatus status, std::exception_ptr error,
+                            RejectionReason reason) noexcept {
   Ending ending;
   {
     Aftermath aftermath(scheduler_);
-    ending = unrun(task, status, std::move(error), aftermath);
+    ending = unrun(task, status, std::move(error), reason, aftermath);
   }
   tell(ending);
 }
 
 void GroupEngine::tell(Ending& ending) noexcept {
   TaskCore& task = *ending.task;
-  if (ending.unrun) {
+  if (ending.has_callable) {
     stop_expiry(task);
     task.operations().drop(task, std::move(ending.error));
     task.set_started(ending.ended);
   }
-  complete(task, ending.status, ending.ended);
+  complete(task, ending.status, ending.ended, ending.ran, ending.reason);
 }
 
 bool GroupEngine::cancel(TaskCore& task) {
@@ -486,7 +507,7 @@ void GroupEngine::expire(TaskCore& task) noexcept {
             std::make_exception_ptr(ExpiredError(
                 name_of(task) + " expired: it could not begin in time; give it longer, or submit "
                                 "less to its group")),
-            aftermath));
+            RejectionReason{}, aftermath));
 }
 
 bool GroupEngine::withdraw(TaskCore& task, bool expired, Aftermath& aftermath) {

@@ -71,7 +71,7 @@ class GroupEngine final : public LaneOwner,
   void wait_for_room(detail::TaskCore& task, detail::RoomWaiter& waiter);
   // True if it did wait, and does not any more.
   bool stop_waiting_for_room(detail::TaskCore& task);
-  void turn_away(detail::TaskCore& task);
+  void turn_away(detail::TaskCore& task, RejectionReason reason);
 
   // Whether the calling thread runs a task of this engine, perhaps below others; only of that key, if given.
   bool runs_a_task_here(std::optional<std::string_view> key = std::nullopt) const;
@@ -163,7 +163,8 @@ class GroupEngine final : public LaneOwner,
   void withdraw_superseded(detail::TaskCore& task);
   void end_superseded(detail::TaskCore& task);
   bool cancel_follower(detail::TaskCore& task);
-  std::vector<Ending> followers_of(detail::TaskCore& task, TaskStatus status, TimePoint ended);
+  std::vector<Ending> followers_of(detail::TaskCore& task, TaskStatus status, TimePoint ended,
+                                   RejectionReason reason);
   bool is_conflated(const detail::TaskCore& task) const {
     return task.has_extras() && task.extras().conflation != Conflation::kNone;
   }
@@ -177,8 +178,10 @@ class GroupEngine final : public LaneOwner,
   LaneTake leave_lane(detail::TaskCore& task, TaskStatus status, bool go_on, Turn* turn);
   bool ends_silently(const detail::TaskCore& task, TaskStatus status) const;
   void give_up_lane(Lane& lane, std::size_t hash, const LaneTake& left, Aftermath& aftermath);
-  void complete(detail::TaskCore& task, TaskStatus status, TimePoint ended) noexcept;
-  void tell_end(detail::TaskCore& task, TaskStatus status, TimePoint ended) noexcept;
+  void complete(detail::TaskCore& task, TaskStatus status, TimePoint ended, bool ran = true,
+                RejectionReason reason = {}) noexcept;
+  void tell_end(detail::TaskCore& task, TaskStatus status, TimePoint ended, bool ran,
+                RejectionReason reason) noexcept;
   void end_outside_turn(detail::TaskCore& task, TaskStatus status) noexcept;
   void run_handed_over(detail::TaskCore& task, std::uint64_t number);
   void run_by_caller(detail::TaskCore& task);
@@ -195,9 +198,11 @@ class GroupEngine final : public LaneOwner,
     if (task.has_extras() && task.extras().expires) scheduler_.cancel_timer(task.extras().expiry);
   }
   Ending unrun(detail::TaskCore& task, TaskStatus status, std::exception_ptr error,
-               Aftermath& aftermath) noexcept;
-  void end_unrun(detail::TaskCore& task, TaskStatus status, std::exception_ptr error) noexcept;
-  void reject_chain(Waiter* first, std::vector<Ending>& endings, Aftermath& aftermath);
+               RejectionReason reason, Aftermath& aftermath) noexcept;
+  void end_unrun(detail::TaskCore& task, TaskStatus status, std::exception_ptr error,
+                 RejectionReason reason = {}) noexcept;
+  void reject_chain(Waiter* first, RejectionReason reason, std::vector<Ending>& endings,
+                    Aftermath& aftermath);
   void tell(Ending& ending) noexcept override;
   void begin_use() override { quiet_.begin(); }
   void end_use() override { quiet_.end(); }

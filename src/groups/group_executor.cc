@@ -4,12 +4,50 @@
 
 namespace keyway {
 
-Error detail::turned_away(std::string_view group_key) {
-  return {
-      ErrorCode::kRejected,
-      "a task of group \"" + std::string(group_key) +
-          "\" was rejected: its queue is full; post it again later, or raise the queue threshold",
-      /*retryable=*/true};
+namespace detail {
+
+bool enqueue(const GroupPlace& place, TaskCore& task) {
+  return place.engine->enqueue(task, place.hash, place.pinned_lane);
+}
+
+bool try_enqueue(const GroupPlace& place, TaskCore& task) {
+  return place.engine->enqueue(task, place.hash, place.pinned_lane, GroupEngine::IfFull::kTurnAway);
+}
+
+Result<void> try_enqueue_for(const GroupPlace& place, TaskCore& task, Duration timeout) {
+  const TimePoint deadline = deadline_after(task, timeout);
+  return place.engine->enqueue_before(task, place.hash,
+                                      deadline == TimePoint::max() ? nullptr : &deadline);
+}
+
+void set_options(TaskCore& task, const TaskOptions& options) {
+  TaskExtras& extras = task.extras();
+  extras.conflation = options.conflation;
+  extras.cost = static_cast<std::uint32_t>(options.cost);
+  extras.priority = options.priority;
+  if (!options.start_within) return;
+  extras.expires_at = deadline_after(task, *options.start_within);
+  extras.expires = extras.expires_at != TimePoint::max();
+}
+
+Error turned_away(std::string_view group_key, std::string_view task_id) {
+  const std::string name =
+      task_id.empty() ? std::string("a task") : "task \"" + std::string(task_id) + "\"";
+  return {.code = ErrorCode::kRejected,
+          .message = name + " of group \"" + std::string(group_key) +
+                     "\" was rejected: its queue is full; submit it again later, or raise the "
+                     "queue threshold",
+          .retryable = true,
+          .group_key = std::string(group_key),
+          .task_id = std::string(task_id)};
+}
+
+}  // namespace detail
+
+void detail::throw_no_value(const std::string& group_key, const std::string& task_id) {
+  throw RejectedError("task \"" + task_id + "\" of group \"" + group_key +
+                          "\" was rejected: it has no value; ask ok() first, or use value_or()",
+                      group_key, task_id);
 }
 
 GroupExecutor::GroupExecutor(GroupPolicy policy, ThreadPoolOptions threads)
@@ -26,30 +64,8 @@ GroupExecutor::~GroupExecutor() { engine_->close(); }
 
 detail::TaskOwner& GroupExecutor::owner() const { return *engine_; }
 
-void GroupExecutor::prepare(detail::TaskCore& task, const TaskOptions& options,
-                            const void* value_type) const {
-  detail::TaskExtras& extras = task.extras();
-  extras.conflation = options.conflation;
-  extras.value_type = value_type;
-  extras.cost = static_cast<std::uint32_t>(options.cost);
-  extras.priority = options.priority;
-  if (!options.start_within) return;
-  extras.expires_at = detail::deadline_after(task, *options.start_within);
-  extras.expires = extras.expires_at != TimePoint::max();
-}
-
-bool GroupExecutor::enqueue(detail::TaskCore& task, std::size_t hash) {
-  return engine_->enqueue(task, hash, nullptr);
-}
-
-bool GroupExecutor::try_enqueue(detail::TaskCore& task, std::size_t hash) {
-  return engine_->enqueue(task, hash, nullptr, GroupEngine::IfFull::kTurnAway);
-}
-
-Result<void> GroupExecutor::enqueue_within(detail::TaskCore& task, std::size_t hash,
-                                           Duration timeout) {
-  const TimePoint deadline = detail::deadline_after(task, timeout);
-  return engine_->enqueue_before(task, hash, deadline == TimePoint::max() ? nullptr : &deadline);
+detail::GroupPlace GroupExecutor::place_of(std::string_view group_key) const {
+  return {engine_.get(), engine_.get(), group_key, detail::require_key(group_key)};
 }
 
 GroupHandle GroupExecutor::group(std::string_view group_key) {
@@ -115,8 +131,9 @@ GroupHandle::~GroupHandle() {
 
 std::string_view GroupHandle::key() const { return lane_->key(); }
 
-bool GroupHandle::enqueue(detail::TaskCore& task) {
-  return executor_.engine_->enqueue(task, lane_->hash(), lane_);
+detail::GroupPlace GroupHandle::place_of() const {
+  GroupEngine* engine = executor_.engine_.get();
+  return {engine, engine, key(), lane_->hash(), lane_};
 }
 
 }  // namespace keyway

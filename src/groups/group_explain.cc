@@ -1,5 +1,6 @@
 // Why a group or a task is where it is.
 #include <algorithm>
+#include <ostream>
 
 #include "base/human_text.h"
 #include "groups/group_engine.h"

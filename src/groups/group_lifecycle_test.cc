@@ -40,7 +40,9 @@ class Recorder : public TaskLifecycleListener {
     EXPECT_LE(outcome.started, outcome.ended);
     add(id, std::string("completed ") + to_string(outcome.status));
   }
-  void on_rejected(std::string_view, std::string_view id) override { add(id, "rejected"); }
+  void on_rejected(std::string_view, std::string_view id, RejectionReason) override {
+    add(id, "rejected");
+  }
 
   Events of(std::string_view id) {
     const std::lock_guard lock(mutex_);
@@ -137,7 +139,7 @@ TEST(TaskListener, MayThrowAndNobodyIsTheWorse) {
     void on_submitted(std::string_view, std::string_view) override { throw 1; }
     void on_started(std::string_view, std::string_view) override { throw std::bad_alloc(); }
     void on_completed(std::string_view, std::string_view, const TaskOutcome&) override { throw 3; }
-    void on_rejected(std::string_view, std::string_view) override { throw 4; }
+    void on_rejected(std::string_view, std::string_view, RejectionReason) override { throw 4; }
   };
   SimScheduler sim;
   GroupExecutor executor({.groups = {{"a", {.queue_threshold = 0}}},

@@ -119,6 +119,34 @@ GroupLimits GroupPolicy::resolve(std::string_view key) const {
   return limits;
 }
 
+const char* to_string(RejectionPolicy policy) {
+  switch (policy) {
+    case RejectionPolicy::kAbort:
+      return "abort";
+    case RejectionPolicy::kDiscard:
+      return "discard";
+    case RejectionPolicy::kCallerRuns:
+      return "caller_runs";
+  }
+  return "unknown";
+}
+
+const char* to_string(Conflation conflation) {
+  switch (conflation) {
+    case Conflation::kNone:
+      return "none";
+    case Conflation::kKeepOldest:
+      return "keep_oldest";
+    case Conflation::kKeepNewest:
+      return "keep_newest";
+    case Conflation::kCancelRunning:
+      return "cancel_running";
+    case Conflation::kShareResult:
+      return "share_result";
+  }
+  return "unknown";
+}
+
 namespace detail {
 
 std::size_t require_key(std::string_view key) {

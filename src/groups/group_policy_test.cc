@@ -413,6 +413,15 @@ INSTANTIATE_TEST_SUITE_P(
                       Invalid{"EmptyKey", {.groups = {{"", {}}}}, "groups has an empty key"}),
     [](const auto& instance) { return instance.param.name; });
 
+TEST(GroupPolicy, ItsChoicesArePrintedByName) {
+  EXPECT_EQ(::testing::PrintToString(RejectionPolicy::kAbort), "abort");
+  EXPECT_EQ(::testing::PrintToString(RejectionPolicy::kDiscard), "discard");
+  EXPECT_EQ(::testing::PrintToString(RejectionPolicy::kCallerRuns), "caller_runs");
+  EXPECT_EQ(::testing::PrintToString(Conflation::kNone), "none");
+  EXPECT_EQ(::testing::PrintToString(Conflation::kShareResult), "share_result");
+  EXPECT_EQ(::testing::PrintToString(HeldBackBy::kNothing), to_string(HeldBackBy::kNothing));
+}
+
 TEST(GroupPolicy, TheSmallestAndTheLargestLimitsAreValid) {
   const GroupLimits least{.max_concurrency = 1, .max_in_flight = 1, .queue_threshold = 0};
   EXPECT_TRUE((GroupPolicy{.groups = {{"x", least}},

@@ -4,6 +4,7 @@
 #include <functional>
 #include <latch>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -72,6 +73,39 @@ TEST(GroupExecutor, RunsOnAnExecutorOfTheCallers) {
   EXPECT_EQ(outer.join().value(), 42);
   EXPECT_EQ(executor.thread_stats().threads, 0U);
   for (int i = 0; i < 100; ++i) EXPECT_TRUE(executor.post("c", answer).ok());
+}
+
+// A handle to a pool, as that of Asio: copied freely, with a const execute().
+class PoolHandle {
+ public:
+  explicit PoolHandle(SmallPool& pool) : pool_(&pool) {}
+  template <class F>
+  void execute(F&& work) const {
+    pool_->execute(std::forward<F>(work));
+  }
+
+ private:
+  SmallPool* pool_;
+};
+
+TEST(GroupExecutor, KeepsACopyOfAnExecutorThatIsAHandle) {
+  SmallPool pool(2);
+  GroupExecutor temporary({}, PoolHandle(pool), {.threads = 2});
+  EXPECT_EQ(temporary.submit("a", answer).join().value(), 42);
+  std::optional<PoolHandle> handle(pool);
+  GroupExecutor copied({}, *handle);
+  handle.reset();
+  EXPECT_EQ(copied.submit("a", answer).join().value(), 42);
+}
+
+TEST(GroupExecutor, AnExecutorIsWhatHasExecuteAndIsNotAScheduler) {
+  static_assert(Executor<SmallPool&>);
+  static_assert(!Executor<SmallPool>, "a temporary that cannot be kept");
+  static_assert(Executor<PoolHandle>);
+  static_assert(Executor<const PoolHandle&>);
+  static_assert(!Executor<const SmallPool&>);
+  static_assert(!Executor<ThreadPool&>, "it is used as the Scheduler that it is");
+  static_assert(!Executor<int>);
 }
 
 TEST(GroupExecutor, SharesAThreadPoolWithAnother) {

@@ -196,7 +196,7 @@ class Schedule final : public TaskLifecycleListener {
     try {
       const GroupResult<int> result = handle.join_for(microseconds(below(100)));
       if (handle.is_done()) return;
-      expect(result.status == TaskStatus::kCancelled && result.error, "a wait timed out, unsaid");
+      expect(result.status == TaskStatus::kTimedOut && result.error, "a wait timed out, unsaid");
     } catch (const RejectedError&) {
     } catch (const Exception& error) {
       expect(scheduler_.lost() > 0 && error.code() == ErrorCode::kWaitCycle,
@@ -329,7 +329,7 @@ class Schedule final : public TaskLifecycleListener {
     Result<TaskHandle<int>> handle =
         one_in(2)
             ? executor_->try_submit(kGroups[index], options, work)
-            : executor_->submit_within(microseconds(below(200)), kGroups[index], options, work);
+            : executor_->try_submit_for(kGroups[index], microseconds(below(200)), options, work);
     if (handle.ok()) return keep(std::move(*handle));
     expect(
         handle.error().code == ErrorCode::kRejected || handle.error().code == ErrorCode::kTimeout,
@@ -463,7 +463,7 @@ class Schedule final : public TaskLifecycleListener {
            "completed unstarted: " + std::string(id));
     task.status = outcome.status;
   }
-  void on_rejected(std::string_view group, std::string_view id) override {
+  void on_rejected(std::string_view group, std::string_view id, RejectionReason) override {
     say("rejected", group, id);
     ++ends_;
     if (is_conflated(id)) return;

@@ -75,7 +75,10 @@ LaneTable::Entry Intake::enter_lane(TaskCore& task, std::size_t hash, Lane* pinn
 // REQUIRES: the lane is pinned.
 LaneTable::Entry Intake::enter_counted(TaskCore& task, Lane& lane) {
   MutexLock lock(admission_->mutex);
-  if (admission_->full()) return {.entered = LaneTable::Entered::kFull};
+  if (admission_->full()) {
+    task.set_found_global_queue_full();
+    return {.entered = LaneTable::Entered::kFull};
+  }
   const bool takes_place = admission_->limit_reached();
   const std::uint64_t before = lane.could_run();
   task.set_has_place(takes_place);

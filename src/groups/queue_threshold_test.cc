@@ -14,6 +14,7 @@
 
 #include <gtest/gtest.h>
 
+#include "keyway/future.h"
 #include "keyway/group_executor.h"
 #include "keyway/testing/sim_scheduler.h"
 #include "support/own_process.h"
@@ -228,7 +229,7 @@ TEST_P(EitherThreshold, AtZeroATaskThatIsAwaitedHasMadeRoomForTheNext) {
 TEST_P(EitherThreshold, AtZeroAFutureThatIsReadyHasMadeRoomForTheNext) {
   GroupExecutor executor(policy(0, RejectionPolicy::kAbort));
   for (int i = 0; i < 2'000; ++i) {
-    ASSERT_NO_THROW((void)executor.submit("a", "1", answer).to_future().get()) << "in round " << i;
+    ASSERT_NO_THROW((void)to_future(executor.submit("a", "1", answer)).get()) << "in round " << i;
   }
 }
 

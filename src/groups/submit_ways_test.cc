@@ -1,8 +1,10 @@
 // Submitting to a full queue without asking the policy: not at all, for a while, or in a coroutine.
 #include <atomic>
+#include <functional>
 #include <latch>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -23,6 +25,111 @@ Task<void> nap(Duration time) { co_await sleep_for(time); }
 
 // One may run, one may wait.
 GroupPolicy narrow() { return {.default_group = {.max_concurrency = 1, .queue_threshold = 1}}; }
+
+// ---- what may stand before the callable
+
+template <class Submit>
+void expect_every_form(const Submit& submit) {
+  EXPECT_EQ(submit(answer), "");
+  EXPECT_EQ(submit("literal", answer), "literal");
+  EXPECT_EQ(submit(std::string("string"), answer), "string");
+  EXPECT_EQ(submit(std::string_view("view"), answer), "view");
+  EXPECT_EQ(submit(TaskOptions{.id = "options", .priority = 1}, answer), "options");
+}
+
+TEST(SubmitForms, OfAnExecutorTakeAnIdOptionsOrNothing) {
+  GroupExecutor executor({});
+  expect_every_form([&](auto&&... rest) {
+    auto handle = executor.submit("g", rest...);
+    EXPECT_EQ(handle.group_key(), "g");
+    EXPECT_EQ(handle.join().value(), 42);
+    auto tried = executor.try_submit("g", rest...);
+    EXPECT_EQ(tried->join().value(), 42);
+    EXPECT_EQ(tried->task_id(), handle.task_id());
+    auto tried_for = executor.try_submit_for("g", 1h, rest...);
+    EXPECT_EQ(tried_for->join().value(), 42);
+    EXPECT_EQ(tried_for->task_id(), handle.task_id());
+    EXPECT_TRUE(executor.post("g", rest...));
+    return std::string(handle.task_id());
+  });
+}
+
+TEST(SubmitForms, OfAGroupHandleAreTheSame) {
+  GroupExecutor executor({});
+  GroupHandle group = executor.group("g");
+  expect_every_form([&](auto&&... rest) {
+    auto handle = group.submit(rest...);
+    EXPECT_EQ(handle.group_key(), "g");
+    EXPECT_EQ(handle.join().value(), 42);
+    EXPECT_EQ(group.try_submit(rest...)->join().value(), 42);
+    EXPECT_EQ(group.try_submit_for(1h, rest...)->join().value(), 42);
+    EXPECT_TRUE(group.post(rest...));
+    return std::string(handle.task_id());
+  });
+}
+
+TEST(SubmitForms, BracesAreOptions) {
+  GroupExecutor executor({});
+  GroupHandle group = executor.group("g");
+  EXPECT_EQ(executor.submit("g", {}, answer).join().value(), 42);
+  EXPECT_EQ(executor.submit("g", {.id = "1"}, answer).join().task_id, "1");
+  EXPECT_EQ(executor.try_submit("g", {}, answer)->join().value(), 42);
+  EXPECT_EQ(executor.try_submit_for("g", 1h, {}, answer)->join().value(), 42);
+  EXPECT_TRUE(executor.post("g", {}, answer));
+  EXPECT_EQ(group.submit({}, answer).join().value(), 42);
+  EXPECT_EQ(group.submit({.id = "1"}, answer).join().task_id, "1");
+  EXPECT_TRUE(group.post({}, answer));
+}
+
+TEST(SubmitForms, OfACoroutineAreTheSame) {
+  SimScheduler sim;
+  GroupExecutor executor(narrow(), sim);
+  GroupHandle group = executor.group("g");
+  const auto submit_all = [&]() -> Task<int> {
+    auto first = co_await executor.submit_async("g", answer);
+    auto second = co_await executor.submit_async("g", "2", answer);
+    auto third = co_await group.submit_async(answer);
+    auto fourth = co_await group.submit_async({.id = "4"}, answer);
+    EXPECT_EQ(second->task_id(), "2");
+    EXPECT_EQ(fourth->task_id(), "4");
+    int sum = 0;
+    for (auto* handle : {&first, &second, &third, &fourth}) {
+      const GroupResult<int> result = co_await **handle;
+      sum += result.value();
+    }
+    co_return sum;
+  };
+  EXPECT_EQ(sync_wait(sim, submit_all()), 4 * 42);
+}
+
+TEST(SubmitForms, AnEmptyFunctionIsRefusedInEachOfThem) {
+  GroupExecutor executor({});
+  const std::function<int()> empty;
+  int (*null)() = nullptr;
+  EXPECT_THROW((void)executor.submit("g", empty), Exception);
+  EXPECT_THROW((void)executor.submit("g", "1", null), Exception);
+  EXPECT_THROW((void)executor.try_submit("g", {}, empty), Exception);
+  EXPECT_THROW((void)executor.post("g", empty), Exception);
+  EXPECT_THROW((void)executor.group("g").submit(null), Exception);
+  EXPECT_EQ(executor.stats().submitted, 0U);
+}
+
+TEST(SubmitForms, ARefusalNamesTheGroupAndTheTask) {
+  SimScheduler sim;
+  GroupExecutor executor({.default_group = {.queue_threshold = 0}}, sim);
+  auto first = executor.submit("g", "1", answer);
+  const auto tried = executor.try_submit("g", "2", answer);
+  EXPECT_EQ(tried.error().group_key, "g");
+  EXPECT_EQ(tried.error().task_id, "2");
+  EXPECT_NE(tried.error().message.find("task \"2\" of group \"g\""), std::string::npos);
+  const Result<void> posted = executor.group("g").post("3", answer);
+  EXPECT_EQ(posted.error().code, ErrorCode::kRejected);
+  EXPECT_EQ(posted.error().task_id, "3");
+  EXPECT_EQ(executor.post("g", answer).error().group_key, "g");
+  sim.run_until_idle();
+}
+
+// ---- a full queue
 
 TEST(TrySubmit, GivesAHandleWhereThereIsRoomAndAnErrorWhereThereIsNone) {
   SimScheduler sim;
@@ -51,26 +158,26 @@ TEST(TrySubmit, AfterShutdownThrowsAsSubmitDoes) {
   EXPECT_THROW((void)executor.try_submit("g", {}, answer), Exception);
 }
 
-TEST(SubmitWithin, WaitsUntilThereIsRoom) {
+TEST(TrySubmitFor, WaitsUntilThereIsRoom) {
   SimScheduler sim;
   GroupExecutor executor(narrow(), sim);
   auto first = executor.submit("g", "1", [] { return nap(10ms); });
   auto second = executor.submit("g", "2", [] { return nap(10ms); });
   const TimePoint before = sim.now();
-  auto third = executor.submit_within(1h, "g", {.id = "3"}, answer);
+  auto third = executor.try_submit_for("g", 1h, {.id = "3"}, answer);
   ASSERT_TRUE(third.ok());
   EXPECT_EQ(sim.now() - before, 10ms);
   sim.run_until_idle();
   EXPECT_EQ(third->join().value(), 42);
 }
 
-TEST(SubmitWithin, GivesUpWhenTheTimeIsOver) {
+TEST(TrySubmitFor, GivesUpWhenTheTimeIsOver) {
   SimScheduler sim;
   GroupExecutor executor(narrow(), sim);
   auto first = executor.submit("g", "1", [] { return nap(10ms); });
   auto second = executor.submit("g", "2", [] { return nap(10ms); });
   const TimePoint before = sim.now();
-  auto third = executor.submit_within(4ms, "g", {.id = "3"}, answer);
+  auto third = executor.try_submit_for("g", 4ms, {.id = "3"}, answer);
   EXPECT_EQ(sim.now() - before, 4ms);
   ASSERT_FALSE(third.ok());
   EXPECT_EQ(third.error().code, ErrorCode::kTimeout);
@@ -79,29 +186,29 @@ TEST(SubmitWithin, GivesUpWhenTheTimeIsOver) {
   EXPECT_EQ(executor.stats().succeeded, 2U);
 }
 
-TEST(SubmitWithin, WaitsForTheGlobalQueueToo) {
+TEST(TrySubmitFor, WaitsForTheGlobalQueueToo) {
   SimScheduler sim;
   GroupExecutor executor({.global_max_in_flight = 1, .global_queue_threshold = 0}, sim);
   auto first = executor.submit("a", "1", [] { return nap(10ms); });
   EXPECT_FALSE(executor.try_submit("b", {.id = "2"}, answer).ok());
-  auto second = executor.submit_within(1h, "b", {.id = "2"}, answer);
+  auto second = executor.try_submit_for("b", 1h, {.id = "2"}, answer);
   ASSERT_TRUE(second.ok());
   sim.run_until_idle();
   EXPECT_EQ(second->join().value(), 42);
 }
 
-TEST(SubmitWithin, ATaskMayWaitForRoomInItsOwnGroup) {
+TEST(TrySubmitFor, ATaskMayWaitForRoomInItsOwnGroup) {
   SimScheduler sim;
   GroupExecutor executor({.default_group = {.max_concurrency = 1, .queue_threshold = 0}}, sim);
   auto outer = executor.submit("g", "outer", [&] {
-    auto inner = executor.submit_within(1h, "g", {.id = "inner"}, answer);
+    auto inner = executor.try_submit_for("g", 1h, {.id = "inner"}, answer);
     return inner.ok() ? inner->join().value() : 0;
   });
   sim.run_until_idle();
   EXPECT_EQ(outer.join().value(), 42);
 }
 
-TEST(SubmitWithin, ThreadsThatWaitAreServedInTheOrderTheyCame) {
+TEST(TrySubmitFor, ThreadsThatWaitAreServedInTheOrderTheyCame) {
   GroupExecutor executor(narrow());
   std::latch go(1);
   std::atomic<int> order = 0;
@@ -113,7 +220,7 @@ TEST(SubmitWithin, ThreadsThatWaitAreServedInTheOrderTheyCame) {
   for (std::size_t i = 0; i < places.size(); ++i) {
     const std::uint64_t submitted = i;
     threads.emplace_back([&, i] {
-      auto handle = executor.submit_within(1h, "g", {.id = "t"}, [&, i] { places[i] = order++; });
+      auto handle = executor.try_submit_for("g", 1h, {.id = "t"}, [&, i] { places[i] = order++; });
       ASSERT_TRUE(handle.ok());
       EXPECT_TRUE(handle->join().ok());
     });
@@ -124,14 +231,14 @@ TEST(SubmitWithin, ThreadsThatWaitAreServedInTheOrderTheyCame) {
   EXPECT_EQ(places, (std::vector<int>{0, 1, 2, 3}));
 }
 
-TEST(SubmitWithin, IsToldWhenTheExecutorShutsDown) {
+TEST(TrySubmitFor, IsToldWhenTheExecutorShutsDown) {
   std::latch go(1);  // outlives the task that waits for it
   GroupExecutor executor(narrow());
   auto first = executor.submit("g", "1", [&] { go.wait(); });
   while (executor.group_stats("g").running == 0) std::this_thread::yield();
   auto second = executor.submit("g", "2", [] {});
   std::jthread thread([&] {
-    auto third = executor.submit_within(1h, "g", {.id = "3"}, answer);
+    auto third = executor.try_submit_for("g", 1h, {.id = "3"}, answer);
     ASSERT_FALSE(third.ok());
     EXPECT_EQ(third.error().code, ErrorCode::kShutdown);
   });
@@ -141,7 +248,7 @@ TEST(SubmitWithin, IsToldWhenTheExecutorShutsDown) {
   go.count_down();
 }
 
-TEST(SubmitWithin, ManyThreadsThroughANarrowQueueLoseNothing) {
+TEST(TrySubmitFor, ManyThreadsThroughANarrowQueueLoseNothing) {
   GroupExecutor executor({.default_group = {.max_concurrency = 2, .queue_threshold = 1}});
   std::atomic<int> running = 0;
   std::atomic<int> ran = 0;
@@ -151,12 +258,12 @@ TEST(SubmitWithin, ManyThreadsThroughANarrowQueueLoseNothing) {
     for (int t = 0; t < 4; ++t) {
       threads.emplace_back([&, t] {
         for (int i = 0; i < 500; ++i) {
-          auto handle = executor.submit_within(1h, i % 2 == 0 ? "a" : "b",
-                                               {.id = "x", .cost = 1 + (i + t) % 3}, [&, i] {
-                                                 if (i % 2 == 0 && ++running > 2) over = true;
-                                                 ++ran;
-                                                 if (i % 2 == 0) --running;
-                                               });
+          auto handle = executor.try_submit_for(i % 2 == 0 ? "a" : "b", 1h,
+                                                {.id = "x", .cost = 1 + (i + t) % 3}, [&, i] {
+                                                  if (i % 2 == 0 && ++running > 2) over = true;
+                                                  ++ran;
+                                                  if (i % 2 == 0) --running;
+                                                });
           ASSERT_TRUE(handle.ok());
         }
       });

@@ -1,5 +1,7 @@
 #include "keyway/lock_explanation.h"
 
+#include <ostream>
+
 #include "base/human_text.h"
 
 namespace keyway {

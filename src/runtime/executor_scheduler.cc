@@ -21,8 +21,10 @@ constinit thread_local RunningHere running_here;
 
 class ExecutorScheduler final : public Scheduler {
  public:
-  explicit ExecutorScheduler(std::function<void(std::function<void()>)> execute)
-      : execute_(std::move(execute)), service_([] { return false; }, [] { return false; }) {}
+  ExecutorScheduler(std::function<void(std::function<void()>)> execute, ExecutorOptions options)
+      : execute_(std::move(execute)),
+        options_(options),
+        service_([] { return false; }, [] { return false; }) {}
 
   ~ExecutorScheduler() override { wait_until_posted_have_run(); }
 
@@ -33,6 +35,8 @@ class ExecutorScheduler final : public Scheduler {
     }
     execute_([this, &runnable] { run(runnable); });
   }
+
+  const ExecutorOptions& options() const { return options_; }
 
   TimePoint now() const override { return std::chrono::steady_clock::now(); }
   void add_timer(Timer& timer, TimePoint deadline) override { service_.add_timer(timer, deadline); }
@@ -79,6 +83,7 @@ class ExecutorScheduler final : public Scheduler {
   }
 
   const std::function<void(std::function<void()>)> execute_;
+  const ExecutorOptions options_;
 
   Mutex<LockRank::kExecutorScheduler> mutex_;
   CondVar turn_ended_;
@@ -92,8 +97,8 @@ class ExecutorScheduler final : public Scheduler {
 }  // namespace
 
 std::unique_ptr<Scheduler> make_executor_scheduler(
-    std::function<void(std::function<void()>)> execute) {
-  return std::make_unique<ExecutorScheduler>(std::move(execute));
+    std::function<void(std::function<void()>)> execute, ExecutorOptions options) {
+  return std::make_unique<ExecutorScheduler>(std::move(execute), options);
 }
 
 }  // namespace keyway

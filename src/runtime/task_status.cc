@@ -14,6 +14,8 @@ const char* to_string(TaskStatus status) {
       return "expired";
     case TaskStatus::kRejected:
       return "rejected";
+    case TaskStatus::kTimedOut:
+      return "timed_out";
   }
   return "unknown";
 }

@@ -33,6 +33,34 @@ void spin_for(std::chrono::microseconds time) {
   for (const auto end = steady_clock::now() + time; steady_clock::now() < end;) cpu_relax();
 }
 
+TEST(ThreadPool, ExecutesCallablesAlsoMoveOnlyOnes) {
+  std::atomic<int> sum{0};
+  std::latch ran(3);
+  {
+    ThreadPool pool({.threads = 2});
+    const auto add = [&](int number) {
+      sum += number;
+      ran.count_down();
+    };
+    pool.execute([&add] { add(1); });
+    pool.execute([&add, owner = std::make_unique<int>(2)] { add(*owner); });
+    const std::function<void()> function = [&add] { add(4); };
+    pool.execute(function);
+    ran.wait();
+    pool.execute([&sum] { sum += 8; });
+  }
+  EXPECT_EQ(sum, 15) << "the destructor runs what was posted";
+}
+
+TEST(ThreadPool, DestroysWhatACallableOwnsOnceAfterItRan) {
+  const auto owned = std::make_shared<int>(1);
+  {
+    ThreadPool pool({.threads = 2});
+    for (int i = 0; i < 1'000; ++i) pool.execute([owned] { EXPECT_EQ(*owned, 1); });
+  }
+  EXPECT_EQ(owned.use_count(), 1);
+}
+
 TEST(ThreadPool, RunsEverythingThatManyThreadsPostExactlyOnce) {
   constexpr int kThreads = 4;
   constexpr int kEach = 250'000;

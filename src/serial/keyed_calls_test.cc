@@ -74,6 +74,14 @@ TEST(KeyedCalls, WrongOptionsAreRefusedInEitherMode) {
   EXPECT_THROW(KeyedCalls(SerialMode::kWorkerQueue, {.workers = 0}), Exception);
 }
 
+TEST(KeyedCalls, ModesAndOptionsArePrintedByName) {
+  EXPECT_EQ(testing::PrintToString(SerialMode::kWorkerQueue), "worker-queue");
+  EXPECT_EQ(testing::PrintToString(OnFull::kFailFast), "fail_fast");
+  EXPECT_EQ(testing::PrintToString(OnFull::kCallerRuns), "caller_runs");
+  EXPECT_EQ(testing::PrintToString(Routing::kPerKey), "per_key");
+  EXPECT_EQ(testing::PrintToString(Routing::kSticky), "sticky");
+}
+
 TEST(KeyedCalls, TheModeIsReadFromItsName) {
   EXPECT_EQ(*parse_serial_mode("basic"), SerialMode::kBasic);
   EXPECT_EQ(*parse_serial_mode("worker-queue"), SerialMode::kWorkerQueue);

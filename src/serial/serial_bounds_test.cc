@@ -43,7 +43,7 @@ TEST_P(SerialBounds, AFullQueueRejectsWithARetryableError) {
     for (int i = 0; i < 3; ++i) EXPECT_TRUE(dispatcher.post("signer", [] {}));
     const std::vector<Error> errors{
         dispatcher.run("signer", [&] { ran = true; }).error(),
-        dispatcher.run_within(1h, "signer", [&] { ran = true; }).error(),
+        dispatcher.try_run_for("signer", 1h, [&] { ran = true; }).error(),
         dispatcher.dispatch("signer", [&] { ran = true; }).error(),
         dispatcher.post("signer", [&] { ran = true; }).error(),
     };
@@ -289,7 +289,7 @@ TEST_P(SerialBounds, WorkThatCannotBeginInTimeNeverRuns) {
   bool ran = false;
   {
     Busy busy(dispatcher, "a");
-    const Result<void> late = dispatcher.run_within(1ms, "a", [&] { ran = true; });
+    const Result<void> late = dispatcher.try_run_for("a", 1ms, [&] { ran = true; });
     EXPECT_EQ(late.error().code, ErrorCode::kExpired);
     EXPECT_TRUE(late.error().retryable);
   }
@@ -300,11 +300,11 @@ TEST_P(SerialBounds, WorkThatCannotBeginInTimeNeverRuns) {
 TEST_P(SerialBounds, WorkThatHasBegunIsWaitedForHoweverLongItTakes) {
   testing::SimScheduler sim;
   SerialDispatcher dispatcher({}, sim);
-  EXPECT_EQ(*dispatcher.run_within(1ms, "a",
-                                   []() -> Task<int> {
-                                     co_await sleep_for(1h);
-                                     co_return 7;
-                                   }),
+  EXPECT_EQ(*dispatcher.try_run_for("a", 1ms,
+                                    []() -> Task<int> {
+                                      co_await sleep_for(1h);
+                                      co_return 7;
+                                    }),
             7);
 }
 
@@ -313,10 +313,10 @@ TEST_P(SerialBounds, ACallerInLineGivesUpWhenItsTimeToBeginIsOver) {
   bool ran = false;
   {
     Busy busy(dispatcher, "a");
-    EXPECT_EQ(dispatcher.run_within(1ms, "a", [&] { ran = true; }).error().code,
+    EXPECT_EQ(dispatcher.try_run_for("a", 1ms, [&] { ran = true; }).error().code,
               ErrorCode::kExpired);
   }
-  EXPECT_TRUE(dispatcher.run_within(1h, "a", [] {}));
+  EXPECT_TRUE(dispatcher.try_run_for("a", 1h, [] {}));
   EXPECT_FALSE(ran);
 }
 
@@ -334,7 +334,7 @@ TEST_P(SerialBounds, ATimedOutCallHasNotRunAndOneThatRanIsNotTimedOut) {
         for (int n = 0; n < 300; ++n) {
           int mine = 0;  // gone when the call returns: the sanitizers see it if the work is not
           const Duration time = std::chrono::nanoseconds(random() % 60'000);
-          const Result<void> result = dispatcher.run_within(time, "a", [&] {
+          const Result<void> result = dispatcher.try_run_for("a", time, [&] {
             ++mine;
             ++runs;
           });

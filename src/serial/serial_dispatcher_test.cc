@@ -251,7 +251,7 @@ TEST_P(SerialRoutings, StatsCountWhatHappened) {
   EXPECT_EQ(stats.waiting, 2U);
   EXPECT_EQ(stats.rejected, 1U);
   EXPECT_TRUE(cancelled->cancel());
-  EXPECT_EQ(dispatcher.run_within(0ns, "a", [] {}).error().code, ErrorCode::kExpired);
+  EXPECT_EQ(dispatcher.try_run_for("a", 0ns, [] {}).error().code, ErrorCode::kExpired);
   busy.let_go();
   EXPECT_TRUE(waiting->join().ok());
   EXPECT_THROW((void)dispatcher.run("a", [] { throw 1; }), int);

@@ -4,6 +4,14 @@
 
 namespace keyway {
 
+const char* to_string(OnFull on_full) {
+  return on_full == OnFull::kFailFast ? "fail_fast" : "caller_runs";
+}
+
+const char* to_string(Routing routing) {
+  return routing == Routing::kPerKey ? "per_key" : "sticky";
+}
+
 Result<void> SerialOptions::validate() const {
   const auto at_least = [](const char* name, int value, int least) -> Result<void> {
     if (value >= least) return {};

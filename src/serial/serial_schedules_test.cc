@@ -197,7 +197,7 @@ class Schedule {
     bool thrown = false;
     const Result<int> result = blocking([&]() -> Result<int> {
       const auto run = [&](auto work_to_do) {
-        return time_to_begin ? dispatcher_->run_within(*time_to_begin, name_of(key), work_to_do)
+        return time_to_begin ? dispatcher_->try_run_for(name_of(key), *time_to_begin, work_to_do)
                              : dispatcher_->run(name_of(key), work_to_do);
       };
       try {

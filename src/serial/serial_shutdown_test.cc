@@ -83,7 +83,7 @@ TEST_P(SerialShutdown, NothingIsTakenAfterwards) {
     const auto work = [&] { ran = true; };
     const std::vector<Error> errors{
         dispatcher.run("a", work).error(),
-        dispatcher.run_within(1h, "a", work).error(),
+        dispatcher.try_run_for("a", 1h, work).error(),
         dispatcher.dispatch("a", work).error(),
         dispatcher.post("a", work).error(),
     };

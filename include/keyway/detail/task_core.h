@@ -109,6 +109,8 @@ struct TaskOperations {
   void (*drop)(TaskCore&, std::exception_ptr);
   // Where the value is kept. REQUIRES: it succeeded.
   void* (*value)(TaskCore&);
+  // Stands for the type of the value: the address of a kValueType.
+  const void* value_type = nullptr;
   // Drops the callable unrun, and keeps a copy of what another one keeps, which has the same type of value.
   // False if that cannot be copied.
   bool (*copy)(TaskCore&, TaskCore& from, TaskStatus);
@@ -197,6 +199,14 @@ class TaskCore {
         : state_.fetch_and(~kPlace, std::memory_order_relaxed);
   }
 
+  // Whether it was the global queue that had no room for it, not that of its group.
+  bool found_global_queue_full() const {
+    return (state_.load(std::memory_order_relaxed) & kGlobalQueueFull) != 0;
+  }
+  void set_found_global_queue_full() {
+    state_.fetch_or(kGlobalQueueFull, std::memory_order_relaxed);
+  }
+
   // Whether it has found no room in its queue, and somebody waits for some.
   bool awaits_room() const { return (state_.load(std::memory_order_relaxed) & kAwaitsRoom) != 0; }
   void set_awaits_room(bool awaits) {
@@ -266,18 +276,19 @@ class TaskCore {
  private:
   // state_: the number of references, then flags, the status (3 bits), and a counter that only
   // changes so that sleepers look again.
-  static constexpr std::uint32_t kReferences = (1U << 12) - 1;
-  static constexpr std::uint32_t kDone = 1U << 12;
-  static constexpr std::uint32_t kTaken = 1U << 13;
-  static constexpr std::uint32_t kSleepers = 1U << 14;
-  static constexpr std::uint32_t kContinuation = 1U << 15;
-  static constexpr int kStatusShift = 16;
+  static constexpr std::uint32_t kReferences = (1U << 11) - 1;
+  static constexpr std::uint32_t kDone = 1U << 11;
+  static constexpr std::uint32_t kTaken = 1U << 12;
+  static constexpr std::uint32_t kSleepers = 1U << 13;
+  static constexpr std::uint32_t kContinuation = 1U << 14;
+  static constexpr int kStatusShift = 15;
   static constexpr std::uint32_t kStatusMask = 7;
-  static constexpr std::uint32_t kPlace = 1U << 19;
-  static constexpr std::uint32_t kExtras = 1U << 20;
-  static constexpr std::uint32_t kAwaitsRoom = 1U << 21;
-  static constexpr std::uint32_t kHandsOver = 1U << 22;
-  static constexpr std::uint32_t kEnding = 1U << 23;
+  static constexpr std::uint32_t kPlace = 1U << 18;
+  static constexpr std::uint32_t kExtras = 1U << 19;
+  static constexpr std::uint32_t kAwaitsRoom = 1U << 20;
+  static constexpr std::uint32_t kHandsOver = 1U << 21;
+  static constexpr std::uint32_t kEnding = 1U << 22;
+  static constexpr std::uint32_t kGlobalQueueFull = 1U << 23;
   static constexpr std::uint32_t kKick = 1U << 24;
 
   static std::size_t extras_offset(std::size_t names_end) {

@@ -30,7 +30,6 @@ struct TaskExtras {
   bool expires = false;
   TimePoint expires_at{};
   Conflation conflation = Conflation::kNone;
-  const void* value_type = nullptr;  // which type of value it has
 
   bool follows = false;  // it does not run: it ends with another one
   Atomic<bool> superseded{false};

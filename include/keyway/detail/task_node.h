@@ -14,6 +14,7 @@
 
 #include "keyway/detail/atomic.h"
 #include "keyway/detail/block_pool.h"
+#include "keyway/detail/kept_value.h"
 #include "keyway/detail/task_core.h"
 #include "keyway/error.h"
 #include "keyway/task.h"
@@ -23,8 +24,14 @@ namespace keyway::detail {
 template <class F>
 inline constexpr bool kTakesStopToken = std::is_invocable_v<F&, std::stop_token>;
 
+// void for a type that cannot be a task: the concept TaskCallable says what is wrong with it.
 template <class F>
 struct RawResult {
+  using type = void;
+};
+template <class F>
+  requires(!kTakesStopToken<F> && std::is_invocable_v<F&>)
+struct RawResult<F> {
   using type = std::invoke_result_t<F&>;
 };
 template <class F>
@@ -40,20 +47,6 @@ inline constexpr bool kIsCoroutine = Unwrapped<typename RawResult<F>::type>::kIs
 template <class F>
 using TaskValue = typename Unwrapped<typename RawResult<F>::type>::type;
 
-// How a value is kept: a reference as a pointer, nothing as nothing.
-template <class T>
-struct Kept {
-  using type = std::remove_cv_t<T>;
-};
-template <class T>
-struct Kept<T&> {
-  using type = T*;
-};
-template <>
-struct Kept<void> {
-  using type = std::monostate;
-};
-
 // What a handle knows of its task: the type of the value, not of the callable.
 template <class T>
 class ValueNode : public TaskCore {
@@ -67,10 +60,6 @@ class ValueNode : public TaskCore {
   using TaskCore::TaskCore;
   ~ValueNode() = default;
 };
-
-// Its address stands for the type.
-template <class T>
-inline constexpr char kValueType = 0;
 
 struct NoStop {};
 struct NoCoroutine {};
@@ -288,6 +277,7 @@ constexpr TaskOperations TaskNode<F>::kOperations{
     .collect = &collect,
     .drop = &drop,
     .value = &value,
+    .value_type = &kValueType<Value>,
     .copy = &copy,
     .error = &error,
     .destroy = &destroy,

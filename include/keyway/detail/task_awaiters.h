@@ -1,0 +1,98 @@
+// What a coroutine waits for by sleep_for(), current_stop_token() and when_all().
+#pragma once
+
+#include <coroutine>
+#include <cstddef>
+#include <optional>
+#include <stop_token>
+#include <utility>
+
+#include "keyway/detail/atomic.h"
+#include "keyway/detail/operation.h"
+#include "keyway/detail/task_promise.h"
+#include "keyway/scheduler.h"
+
+namespace keyway::detail {
+
+class SleepAwaiter final : public Timer {
+ public:
+  explicit SleepAwaiter(Duration duration) : duration_(duration) {}
+
+  bool await_ready() const noexcept { return false; }
+  template <class Promise>
+  bool await_suspend(std::coroutine_handle<Promise> coroutine) {
+    return suspend(coroutine, coroutine.promise().context());
+  }
+  void await_resume();
+
+  void fire() override { wake(); }
+
+ private:
+  enum Phase : int { kStarting, kArmed, kOver };
+  struct OnStop {
+    SleepAwaiter* awaiter;
+    void operator()() const { awaiter->wake(); }
+  };
+
+  bool suspend(std::coroutine_handle<> coroutine, const TaskContext& context);
+  void wake();
+
+  const Duration duration_;
+  std::coroutine_handle<> coroutine_;
+  const TaskContext* context_ = nullptr;
+  Atomic<Phase> phase_{kStarting};
+  std::optional<std::stop_callback<OnStop>> on_stop_;
+  Resumption resumption_;
+};
+
+struct StopTokenAwaiter {
+  bool await_ready() const noexcept { return false; }
+  template <class Promise>
+  bool await_suspend(std::coroutine_handle<Promise> coroutine) {
+    token = coroutine.promise().context().stop;
+    return false;
+  }
+  std::stop_token await_resume() { return std::move(token); }
+  std::stop_token token;
+};
+
+// Counts tasks that run side by side; the last one to end resumes whoever waits for all.
+class WhenAllLatch final : public Completion {
+ public:
+  explicit WhenAllLatch(std::size_t tasks) : left_(tasks + 1) {}
+
+  // True if some are still at work: the caller suspends.
+  bool wait(std::coroutine_handle<> waiting, const Operation& operation) noexcept {
+    waiting_ = waiting;
+    operation_ = &operation;
+    // acq_rel: what each task wrote is seen by whoever comes last.
+    return left_.fetch_sub(1, std::memory_order_acq_rel) != 1;
+  }
+  std::coroutine_handle<> done() noexcept override {
+    if (left_.fetch_sub(1, std::memory_order_acq_rel) != 1) return std::noop_coroutine();
+    continue_as(*operation_);
+    return waiting_;
+  }
+
+ private:
+  Atomic<std::size_t> left_;
+  std::coroutine_handle<> waiting_;
+  const Operation* operation_ = nullptr;
+};
+
+template <class Start>
+struct WhenAllAwaiter {
+  bool await_ready() const noexcept { return false; }
+  template <class Promise>
+  bool await_suspend(std::coroutine_handle<Promise> waiting) {
+    const TaskContext& context = waiting.promise().context();
+    start(context, latch);
+    return latch.wait(waiting, context.operation);
+  }
+  void await_resume() const noexcept {}
+
+  Start start;
+  WhenAllLatch latch;
+};
+
+}  // namespace keyway::detail

@@ -1,0 +1,150 @@
+// The promise of a Task: what a coroutine inherits, and where its result is kept.
+#pragma once
+
+#include <coroutine>
+#include <cstddef>
+#include <exception>
+#include <memory>
+#include <stop_token>
+#include <type_traits>
+#include <utility>
+#include <variant>
+
+#include "keyway/detail/block_pool.h"
+#include "keyway/detail/check.h"
+#include "keyway/detail/operation.h"
+#include "keyway/scheduler.h"
+
+namespace keyway {
+
+template <class T = void>
+class Task;
+
+namespace detail {
+
+struct TaskAccess;
+
+// What a coroutine inherits from whoever awaits it.
+struct TaskContext {
+  Scheduler* scheduler = nullptr;
+  std::stop_token stop;
+  TaskOperation operation;
+};
+
+// One of several that run side by side in another one's place.
+inline TaskContext branch_of(const TaskContext& context) {
+  const Operation& whole = context.operation;
+  return {context.scheduler, context.stop, TaskOperation(&whole, whole.task(), context.scheduler)};
+}
+
+// Runs it until it is suspended.
+void resume_as(const Operation& operation, std::coroutine_handle<> coroutine);
+// The calling coroutine resumes another one next, of which it was a part.
+void continue_as(const Operation& operation) noexcept;
+
+// Told when a coroutine that nobody awaits by co_await has ended; says what to resume.
+class Completion {
+ public:
+  virtual std::coroutine_handle<> done() noexcept = 0;
+
+ protected:
+  ~Completion() = default;
+};
+
+// Resumes a coroutine on a thread of its scheduler.
+class Resumption final : public Runnable {
+ public:
+  void post(std::coroutine_handle<> coroutine, const TaskContext& context) {
+    coroutine_ = coroutine;
+    context_ = &context;
+    context.scheduler->post(*this);
+  }
+  // For a coroutine that is not a keyway::Task.
+  void post(std::coroutine_handle<> coroutine, Scheduler& scheduler) {
+    coroutine_ = coroutine;
+    scheduler.post(*this);
+  }
+  void run(Turn& turn) override;
+
+ private:
+  std::coroutine_handle<> coroutine_;
+  const TaskContext* context_ = nullptr;
+};
+
+class TaskPromiseBase {
+ public:
+  // Frames come and go as tasks do.
+  static void* operator new(std::size_t bytes) { return allocate_block(bytes); }
+  static void operator delete(void* frame, std::size_t bytes) { deallocate_block(frame, bytes); }
+
+  std::suspend_always initial_suspend() noexcept { return {}; }
+
+  struct Final {
+    bool await_ready() noexcept { return false; }
+    template <class Promise>
+    std::coroutine_handle<> await_suspend(std::coroutine_handle<Promise> ended) noexcept {
+      TaskPromiseBase& promise = ended.promise();
+      return promise.completion_ != nullptr ? promise.completion_->done() : promise.awaiting_;
+    }
+    void await_resume() noexcept {}
+  };
+  Final final_suspend() noexcept { return {}; }
+
+  const TaskContext& context() const {
+    KEYWAY_CHECK(context_ != nullptr, "a coroutine runs that was not submitted or awaited");
+    return *context_;
+  }
+
+ private:
+  template <class>
+  friend class keyway::Task;
+  friend struct TaskAccess;
+  const TaskContext* context_ = nullptr;
+  Completion* completion_ = nullptr;
+  std::coroutine_handle<> awaiting_;
+};
+
+template <class T>
+class TaskPromise final : public TaskPromiseBase {
+ public:
+  Task<T> get_return_object();
+  void unhandled_exception() noexcept { result_.template emplace<2>(std::current_exception()); }
+  template <class U>
+    requires std::is_convertible_v<U&&, T>
+  void return_value(U&& value) {
+    if constexpr (std::is_reference_v<T>) {
+      result_.template emplace<1>(std::addressof(value));
+    } else {
+      result_.template emplace<1>(std::forward<U>(value));
+    }
+  }
+  T take() {
+    if (result_.index() == 2) std::rethrow_exception(std::get<2>(result_));
+    if constexpr (std::is_reference_v<T>) {
+      return static_cast<T>(*std::get<1>(result_));
+    } else {
+      return std::move(std::get<1>(result_));
+    }
+  }
+
+ private:
+  using Stored = std::conditional_t<std::is_reference_v<T>, std::remove_reference_t<T>*, T>;
+  std::variant<std::monostate, Stored, std::exception_ptr> result_;
+};
+
+template <>
+class TaskPromise<void> final : public TaskPromiseBase {
+ public:
+  Task<void> get_return_object();
+  void unhandled_exception() noexcept { error_ = std::current_exception(); }
+  void return_void() noexcept {}
+  void take() {
+    if (error_) std::rethrow_exception(error_);
+  }
+
+ private:
+  std::exception_ptr error_;
+};
+
+}  // namespace detail
+}  // namespace keyway

@@ -1,0 +1,48 @@
+// The result of a task as a std::future, for code that waits on futures.
+//
+//   std::future<GroupResult<Page>> page = to_future(executor.submit("vip", "task-1", fetch));
+#pragma once
+
+#include <exception>
+#include <future>
+#include <memory>
+#include <utility>
+
+#include "keyway/task_handle.h"
+
+namespace keyway {
+
+namespace detail {
+
+// Lives until the task is done, and owns the handle meanwhile.
+template <class T>
+struct FutureBridge final : Continuation {
+  explicit FutureBridge(TaskHandle<T> task) : handle(std::move(task)) {}
+
+  void task_done() noexcept override {
+    const std::unique_ptr<FutureBridge> self(this);
+    try {
+      promise.set_value(HandleAccess::take(handle));
+    } catch (...) {
+      promise.set_exception(std::current_exception());
+    }
+  }
+
+  TaskHandle<T> handle;
+  std::promise<GroupResult<T>> promise;
+};
+
+}  // namespace detail
+
+// The future throws what join() would. Throws Exception (kInvalidArgument) for an empty handle.
+template <class T>
+std::future<GroupResult<T>> to_future(TaskHandle<T> handle) {
+  detail::TaskCore& task = detail::HandleAccess::core(handle);
+  auto bridge = std::make_unique<detail::FutureBridge<T>>(std::move(handle));
+  std::future<GroupResult<T>> future = bridge->promise.get_future();
+  detail::FutureBridge<T>* raw = bridge.release();  // deletes itself
+  if (!task.set_continuation(*raw)) raw->task_done();
+  return future;
+}
+
+}  // namespace keyway

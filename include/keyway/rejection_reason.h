@@ -1,0 +1,21 @@
+// Why an executor turned a task away.
+#pragma once
+
+#include "keyway/detail/enum_text.h"
+
+namespace keyway {
+
+enum class RejectionReason : unsigned char {
+  kQueueFull,        // the group's queue threshold was reached
+  kGlobalQueueFull,  // the executor's global queue threshold was reached
+  kNoRoomInTime,     // try_submit_for() waited for room until its timeout
+  kWaitCycle,        // waiting for room could never have ended
+  kConflated,        // Conflation::kKeepOldest: the group has a task with the same id; or
+                     // kShareResult: that task has a value of another type
+  kGroupShutdown,    // shutdown_group() ended it while it waited
+  kShutdown,         // the executor is shut down
+};
+
+const char* to_string(RejectionReason reason);
+
+}  // namespace keyway

@@ -1,0 +1,195 @@
+// The ways to submit a task, which GroupExecutor and GroupHandle have in common.
+#pragma once
+
+#include <cstddef>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+
+#include "keyway/detail/make_task.h"
+#include "keyway/error.h"
+#include "keyway/scheduler.h"
+#include "keyway/submit_awaiter.h"
+#include "keyway/task_callable.h"
+#include "keyway/task_handle.h"
+#include "keyway/task_options.h"
+
+namespace keyway {
+
+class GroupEngine;
+class Lane;
+
+namespace detail {
+
+// Where a task goes: an executor and one of its groups.
+struct GroupPlace {
+  GroupEngine* engine;
+  TaskOwner* owner;  // the engine
+  std::string_view key;
+  std::size_t hash;             // of the key
+  Lane* pinned_lane = nullptr;  // of the group, if the caller has pinned it
+};
+
+// False if the task was turned away; the policy is asked what becomes of it, unless it is a try.
+bool enqueue(const GroupPlace& place, TaskCore& task);
+bool try_enqueue(const GroupPlace& place, TaskCore& task);
+// Waits for room until `timeout`.
+Result<void> try_enqueue_for(const GroupPlace& place, TaskCore& task, Duration timeout);
+
+Error turned_away(std::string_view group_key, std::string_view task_id = {});
+
+inline std::string_view id_of(std::string_view id) { return id; }
+inline std::string_view id_of(const TaskOptions& options) { return options.id; }
+
+}  // namespace detail
+
+// `Where` is what comes before the other arguments: the group key for a GroupExecutor, nothing for a GroupHandle,
+// which knows its group. In front of the callable each function takes an id, TaskOptions, or nothing:
+//
+//   executor.submit("vip", fetch);
+//   executor.submit("vip", "task-1", fetch);
+//   executor.submit("vip", {.id = "task-1", .priority = 1}, fetch);
+//
+// Each throws Exception for an empty key, a null callable or options out of range (kInvalidArgument), and
+// after shutdown (kShutdown).
+template <class Self, class... Where>
+class SubmitWays {
+ public:
+  // Never throws because of a full queue: the policy decides what becomes of the task, and the handle knows.
+  template <TaskCallable F>
+  auto submit(Where... where, F&& callable) -> TaskHandle<TaskValueOf<F>> {
+    return do_submit(place(where...), std::string_view(), std::forward<F>(callable));
+  }
+  template <TaskId Id, TaskCallable F>
+  auto submit(Where... where, const Id& id, F&& callable) -> TaskHandle<TaskValueOf<F>> {
+    return do_submit(place(where...), std::string_view(id), std::forward<F>(callable));
+  }
+  template <TaskCallable F>
+  auto submit(Where... where, const TaskOptions& options, F&& callable)
+      -> TaskHandle<TaskValueOf<F>> {
+    return do_submit(place(where...), options, std::forward<F>(callable));
+  }
+
+  // Fire and forget: no handle. A task that is turned away is an error (kRejected), unless the policy lets the
+  // caller run it. What the task throws is seen by the listener alone.
+  template <TaskCallable F>
+  Result<void> post(Where... where, F&& callable) {
+    return do_post(place(where...), std::string_view(), std::forward<F>(callable));
+  }
+  template <TaskId Id, TaskCallable F>
+  Result<void> post(Where... where, const Id& id, F&& callable) {
+    return do_post(place(where...), std::string_view(id), std::forward<F>(callable));
+  }
+  template <TaskCallable F>
+  Result<void> post(Where... where, const TaskOptions& options, F&& callable) {
+    return do_post(place(where...), options, std::forward<F>(callable));
+  }
+
+  // The other three meet a full queue without asking the policy. A task that they turn away is counted and
+  // seen by the listener as any other; its callable is gone.
+
+  // An error (kRejected) if there is no room now.
+  template <TaskCallable F>
+  auto try_submit(Where... where, F&& callable) -> Result<TaskHandle<TaskValueOf<F>>> {
+    return do_try_submit(place(where...), std::string_view(), std::forward<F>(callable));
+  }
+  template <TaskId Id, TaskCallable F>
+  auto try_submit(Where... where, const Id& id, F&& callable)
+      -> Result<TaskHandle<TaskValueOf<F>>> {
+    return do_try_submit(place(where...), std::string_view(id), std::forward<F>(callable));
+  }
+  template <TaskCallable F>
+  auto try_submit(Where... where, const TaskOptions& options, F&& callable)
+      -> Result<TaskHandle<TaskValueOf<F>>> {
+    return do_try_submit(place(where...), options, std::forward<F>(callable));
+  }
+
+  // Blocks until there is room, in the order of the calls; an error (kTimeout) when `timeout` is over, or
+  // (kShutdown) if the executor is shut down meanwhile. Within a task it is a wait as for another task: the
+  // task gives back the permits in the way, and a wait that could never end is an error (kWaitCycle).
+  template <TaskCallable F>
+  auto try_submit_for(Where... where, Duration timeout, F&& callable)
+      -> Result<TaskHandle<TaskValueOf<F>>> {
+    return do_try_submit_for(place(where...), timeout, std::string_view(),
+                             std::forward<F>(callable));
+  }
+  template <TaskId Id, TaskCallable F>
+  auto try_submit_for(Where... where, Duration timeout, const Id& id, F&& callable)
+      -> Result<TaskHandle<TaskValueOf<F>>> {
+    return do_try_submit_for(place(where...), timeout, std::string_view(id),
+                             std::forward<F>(callable));
+  }
+  template <TaskCallable F>
+  auto try_submit_for(Where... where, Duration timeout, const TaskOptions& options, F&& callable)
+      -> Result<TaskHandle<TaskValueOf<F>>> {
+    return do_try_submit_for(place(where...), timeout, options, std::forward<F>(callable));
+  }
+
+  // The same for a coroutine: Result<TaskHandle<T>> handle = co_await executor.submit_async(...);
+  // It waits without a timeout; but a task with `start_within` ends kExpired when its time is over.
+  // With g++ 12, a lambda that captures more than plain values and references must have a name: a temporary
+  // in a co_await expression would be destroyed twice.
+  template <TaskCallable F>
+  auto submit_async(Where... where, F&& callable) -> SubmitAwaiter<TaskValueOf<F>> {
+    return do_submit_async(place(where...), std::string_view(), std::forward<F>(callable));
+  }
+  template <TaskId Id, TaskCallable F>
+  auto submit_async(Where... where, const Id& id, F&& callable) -> SubmitAwaiter<TaskValueOf<F>> {
+    return do_submit_async(place(where...), std::string_view(id), std::forward<F>(callable));
+  }
+  template <TaskCallable F>
+  auto submit_async(Where... where, const TaskOptions& options, F&& callable)
+      -> SubmitAwaiter<TaskValueOf<F>> {
+    return do_submit_async(place(where...), options, std::forward<F>(callable));
+  }
+
+ private:
+  detail::GroupPlace place(const Where&... where) const {
+    return static_cast<const Self&>(*this).place_of(where...);
+  }
+
+  // `Wishes`: a string_view, which is the id, or TaskOptions.
+  template <class Wishes, class F>
+  static TaskHandle<TaskValueOf<F>> do_submit(const detail::GroupPlace& place, const Wishes& wishes,
+                                              F&& callable) {
+    auto& task = detail::make_task(*place.owner, 2, place.key, wishes, std::forward<F>(callable));
+    auto handle = detail::HandleAccess::make<TaskValueOf<F>>(task);
+    detail::enqueue(place, task);  // whether it was turned away, the handle knows
+    return handle;
+  }
+  template <class Wishes, class F>
+  static Result<void> do_post(const detail::GroupPlace& place, const Wishes& wishes, F&& callable) {
+    auto& task = detail::make_task(*place.owner, 1, place.key, wishes, std::forward<F>(callable));
+    if (detail::enqueue(place, task)) return {};
+    return detail::turned_away(place.key, detail::id_of(wishes));
+  }
+  template <class Wishes, class F>
+  static Result<TaskHandle<TaskValueOf<F>>> do_try_submit(const detail::GroupPlace& place,
+                                                          const Wishes& wishes, F&& callable) {
+    auto& task = detail::make_task(*place.owner, 2, place.key, wishes, std::forward<F>(callable));
+    auto handle = detail::HandleAccess::make<TaskValueOf<F>>(task);
+    if (!detail::try_enqueue(place, task)) {
+      return detail::turned_away(place.key, detail::id_of(wishes));
+    }
+    return handle;
+  }
+  template <class Wishes, class F>
+  static Result<TaskHandle<TaskValueOf<F>>> do_try_submit_for(const detail::GroupPlace& place,
+                                                              Duration timeout,
+                                                              const Wishes& wishes, F&& callable) {
+    auto& task = detail::make_task(*place.owner, 2, place.key, wishes, std::forward<F>(callable));
+    auto handle = detail::HandleAccess::make<TaskValueOf<F>>(task);
+    Result<void> taken = detail::try_enqueue_for(place, task, timeout);
+    if (!taken) return std::move(taken).error();
+    return handle;
+  }
+  template <class Wishes, class F>
+  static SubmitAwaiter<TaskValueOf<F>> do_submit_async(const detail::GroupPlace& place,
+                                                       const Wishes& wishes, F&& callable) {
+    static_assert(detail::kIsSafeInAwait<F>, "g++ 12 would destroy this lambda twice: name it");
+    auto& task = detail::make_task(*place.owner, 2, place.key, wishes, std::forward<F>(callable));
+    return {*place.engine, place.hash, detail::HandleAccess::make<TaskValueOf<F>>(task)};
+  }
+};
+
+}  // namespace keyway

@@ -1,0 +1,184 @@
+// The first of several coroutines, and a bound on the time that one may take.
+//
+//   auto [index, page] = co_await keyway::when_any(fetch(mirrors));                 // a std::vector<Task<Page>>
+//   Page page = co_await keyway::with_timeout(200ms, fetch("a"));                   // or throws TimeoutError
+//
+// Guarantees:
+//   (1) Structured: both return or throw when every task that was started has ended. The others are asked
+//       to stop when the first has ended; a task that ignores its stop token is waited for.
+//   (2) A stop request of the surrounding task reaches all tasks.
+//   (3) A task that has not started when the first one ends is destroyed unrun.
+//
+// Thread safety and lifetime: as those of a Task.
+#pragma once
+
+#include <atomic>
+#include <coroutine>
+#include <cstddef>
+#include <optional>
+#include <stop_token>
+#include <type_traits>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "keyway/task.h"
+
+namespace keyway {
+
+// Which task ended first, and its value: std::monostate for that of a Task<void>.
+template <class... T>
+struct WhenAny {
+  std::size_t index = 0;
+  std::variant<detail::NonVoid<T>...> value;
+};
+template <class T>
+struct WhenAnyOf {
+  std::size_t index = 0;
+  detail::NonVoid<T> value;
+};
+
+namespace detail {
+
+// Runs tasks side by side. The first to end asks the others to stop.
+class Race {
+ public:
+  explicit Race(std::size_t tasks) : latch_(tasks) { branches_.reserve(tasks); }
+  Race(const Race&) = delete;
+  Race& operator=(const Race&) = delete;
+
+  // REQUIRES: called once, before start().
+  void follow(const std::stop_token& outer) {
+    if (outer.stop_possible()) on_outer_stop_.emplace(outer, ForwardStop{this});
+  }
+  template <class T>
+  void start(Task<T>& task, const TaskContext& context) {
+    if (winner_.load(std::memory_order_relaxed) != kNone) {
+      latch_.done();  // is never the last: the caller has not called wait() yet
+      return;
+    }
+    Branch& branch = branches_.emplace_back(*this, branches_.size(), branch_of(context));
+    branch.context.stop = stop_.get_token();
+    TaskAccess::start(task, branch.context, branch);
+  }
+  // True if some are still at work: the caller suspends.
+  bool wait(std::coroutine_handle<> waiting, const Operation& operation) noexcept {
+    return latch_.wait(waiting, operation);
+  }
+  // REQUIRES: all have ended.
+  std::size_t winner() const { return winner_.load(std::memory_order_relaxed); }
+
+ private:
+  static constexpr std::size_t kNone = static_cast<std::size_t>(-1);
+
+  struct ForwardStop {
+    Race* race;
+    void operator()() const { race->stop_.request_stop(); }
+  };
+  struct Branch final : Completion {
+    Branch(Race& its_race, std::size_t its_index, const TaskContext& its_context)
+        : race(&its_race), index(its_index), context(its_context) {}
+    std::coroutine_handle<> done() noexcept override { return race->ended(index); }
+
+    Race* race;
+    std::size_t index;
+    TaskContext context;
+  };
+
+  std::coroutine_handle<> ended(std::size_t index) noexcept {
+    std::size_t none = kNone;
+    // relaxed: the latch orders it before winner().
+    if (winner_.compare_exchange_strong(none, index, std::memory_order_relaxed)) {
+      stop_.request_stop();
+    }
+    return latch_.done();
+  }
+
+  WhenAllLatch latch_;
+  std::atomic<std::size_t> winner_{kNone};
+  std::stop_source stop_;
+  std::vector<Branch> branches_;
+  // Destroyed first: waits for a call on another thread, which uses stop_.
+  std::optional<std::stop_callback<ForwardStop>> on_outer_stop_;
+};
+
+// `start` starts the tasks of the race.
+template <class Start>
+struct RaceAwaiter {
+  bool await_ready() const noexcept { return false; }
+  template <class Promise>
+  bool await_suspend(std::coroutine_handle<Promise> waiting) {
+    const TaskContext& context = waiting.promise().context();
+    race.follow(context.stop);
+    start(context);
+    return race.wait(waiting, context.operation);
+  }
+  void await_resume() const noexcept {}
+
+  Race& race;
+  Start& start;
+};
+
+template <std::size_t... I, class... T>
+WhenAny<T...> take_winner(std::index_sequence<I...>, std::size_t winner, Task<T>&... tasks) {
+  std::optional<WhenAny<T...>> taken;
+  const auto take = [&]<std::size_t Index>(std::in_place_index_t<Index> place, auto& task) {
+    if (Index == winner) {
+      taken.emplace(WhenAny<T...>{winner, std::variant<NonVoid<T>...>(place, take_non_void(task))});
+    }
+  };
+  (take(std::in_place_index<I>, tasks), ...);
+  return *std::move(taken);
+}
+
+[[noreturn]] void throw_no_tasks();
+[[noreturn]] void throw_timed_out(Duration timeout);
+// Sets `over` when the time is over; throws CancelledError on a stop request, as sleep_for() does.
+Task<void> pass_time(Duration time, bool& over);
+
+}  // namespace detail
+
+// Runs the tasks side by side. The first to end is the result, by its value or by what it throws.
+template <class... T>
+  requires(sizeof...(T) > 0)
+Task<WhenAny<T...>> when_any(Task<T>... tasks) {
+  static_assert(!(std::is_reference_v<T> || ...), "when_any() gives values: return a pointer");
+  detail::Race race(sizeof...(T));
+  auto start = [&](const detail::TaskContext& context) { (race.start(tasks, context), ...); };
+  detail::RaceAwaiter<decltype(start)> awaiter{race, start};
+  co_await awaiter;
+  co_return detail::take_winner(std::index_sequence_for<T...>(), race.winner(), tasks...);
+}
+
+// Throws Exception (kInvalidArgument) for no tasks: none would ever end.
+template <class T>
+Task<WhenAnyOf<T>> when_any(std::vector<Task<T>> tasks) {
+  static_assert(!std::is_reference_v<T>, "when_any() gives values: return a pointer");
+  if (tasks.empty()) detail::throw_no_tasks();
+  detail::Race race(tasks.size());
+  auto start = [&](const detail::TaskContext& context) {
+    for (Task<T>& task : tasks) race.start(task, context);
+  };
+  detail::RaceAwaiter<decltype(start)> awaiter{race, start};
+  co_await awaiter;
+  co_return WhenAnyOf<T>{race.winner(), detail::take_non_void(tasks[race.winner()])};
+}
+
+// What the task gives, if it ends within this time. Otherwise asks it to stop, waits for its end, and
+// throws TimeoutError, whatever the task gave in the end.
+template <class T>
+Task<T> with_timeout(Duration timeout, Task<T> task) {
+  bool over = false;
+  Task<void> clock = detail::pass_time(timeout, over);
+  detail::Race race(2);
+  auto start = [&](const detail::TaskContext& context) {
+    race.start(task, context);
+    race.start(clock, context);
+  };
+  detail::RaceAwaiter<decltype(start)> awaiter{race, start};
+  co_await awaiter;
+  if (over && race.winner() == 1) detail::throw_timed_out(timeout);
+  co_return detail::TaskAccess::take(task);
+}
+
+}  // namespace keyway

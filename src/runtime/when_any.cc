@@ -1,0 +1,22 @@
+#include "keyway/when_any.h"
+
+#include "base/human_text.h"
+
+namespace keyway::detail {
+
+void throw_no_tasks() {
+  throw Exception({ErrorCode::kInvalidArgument,
+                   "when_any() of no tasks would never end; give it at least one"});
+}
+
+void throw_timed_out(Duration timeout) {
+  throw TimeoutError("the task did not end within " + human_duration(timeout) +
+                     "; it was asked to stop, and has ended");
+}
+
+Task<void> pass_time(Duration time, bool& over) {
+  co_await sleep_for(time);
+  over = true;
+}
+
+}  // namespace keyway::detail

@@ -1,0 +1,6 @@
+// expect: TakesNothingOrAStopToken
+#include "keyway/group_executor.h"
+
+void submit(keyway::GroupExecutor& executor) {
+  static_cast<void>(executor.submit("key", "id", [](int number) { return number; }));
+}

@@ -1,0 +1,22 @@
+# Each file of compile_errors/ names in its first line what the compiler's message must contain, or "compiles".
+# Needs: SOURCES, their folder; INCLUDE_DIR; CXX_COMPILER; CXX_FLAGS.
+separate_arguments(flags UNIX_COMMAND "${CXX_FLAGS}")
+file(GLOB sources "${SOURCES}/*.cc")
+foreach(source IN LISTS sources)
+  file(STRINGS "${source}" first_line LIMIT_COUNT 1)
+  string(REGEX REPLACE "^// expect: " "" expected "${first_line}")
+  execute_process(
+    COMMAND "${CXX_COMPILER}" ${flags} -std=c++20 -fsyntax-only "-I${INCLUDE_DIR}" "${source}"
+    RESULT_VARIABLE status OUTPUT_VARIABLE output ERROR_VARIABLE output)
+  if(expected STREQUAL "compiles")
+    if(NOT status EQUAL 0)
+      message(SEND_ERROR "${source} does not compile:\n${output}")
+    endif()
+  elseif(status EQUAL 0)
+    message(SEND_ERROR "${source} compiles")
+  elseif(NOT output MATCHES "${expected}")
+    message(SEND_ERROR "${source}: the message does not contain \"${expected}\":\n${output}")
+  elseif(output MATCHES "error: no type named")
+    message(SEND_ERROR "${source}: the message tells of an implementation detail:\n${output}")
+  endif()
+endforeach()
