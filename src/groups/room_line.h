@@ -66,17 +66,16 @@ class RoomLine {
 
   std::vector<Lane*> lanes() KEYWAY_EXCLUDES(mutex) {
     MutexLock lock(mutex);
-    std::vector<Lane*> found;
-    found.reserve(lines_.size());
-    for (const auto& [lane, line] : lines_) found.push_back(lane);
-    std::ranges::sort(found, LaneByKey());
-    return found;
+    return lanes_by_key();
   }
+  // Lane by lane, in the order of their keys; within a lane in the order of arrival.
   std::vector<Entry> remove_all() KEYWAY_EXCLUDES(mutex) {
     MutexLock lock(mutex);
     std::vector<Entry> all;
-    for (const auto& [lane, line] : lines_) all.insert(all.end(), line.begin(), line.end());
-    std::ranges::stable_sort(all, LaneByKey(), &Entry::lane);
+    for (Lane* lane : lanes_by_key()) {
+      const std::deque<Entry>& line = lines_[lane];
+      all.insert(all.end(), line.begin(), line.end());
+    }
     lines_.clear();
     count_.store(0, std::memory_order_relaxed);
     return all;
@@ -85,6 +84,14 @@ class RoomLine {
   Mutex mutex;
 
  private:
+  std::vector<Lane*> lanes_by_key() KEYWAY_REQUIRES(mutex) {
+    std::vector<Lane*> found;
+    found.reserve(lines_.size());
+    for (const auto& [lane, line] : lines_) found.push_back(lane);
+    std::ranges::sort(found, LaneByKey());
+    return found;
+  }
+
   std::atomic<std::size_t> count_{0};  // written under mutex
   std::map<Lane*, std::deque<Entry>> lines_ KEYWAY_GUARDED_BY(mutex);
 };
