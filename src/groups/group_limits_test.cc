@@ -7,6 +7,7 @@
 #include <functional>
 #include <latch>
 #include <map>
+#include <semaphore>
 #include <set>
 #include <string>
 #include <thread>
@@ -17,6 +18,7 @@
 
 #include "keyway/group_executor.h"
 #include "keyway/testing/sim_scheduler.h"
+#include "support/jobs.h"
 
 namespace keyway {
 namespace {
@@ -246,6 +248,38 @@ TEST_P(Fairness, TheOrderInWhichWorkersComeDoesNotMatter) {
     EXPECT_GT(flood.a_left_after_b, 9'000);
     EXPECT_EQ(flood.a_left, 0);
   }
+}
+
+// All eight permits and all eight workers are busy with A. Each task of A that ends lets one task begin, and the test
+// waits for it: so it is the executor that chooses between A and B, not the system's scheduler.
+TEST(FairnessOfThreads, TwoTasksOfAGroupComeBeforeTenThousandOfAnotherThatHoldsAllPermits) {
+  constexpr int kWorkers = 8;
+  std::counting_semaphore<> may_end(0);
+  std::atomic<int> begun = 0;
+  std::atomic<int> b_left = 2;
+  GroupExecutor executor(flood_policy(kWorkers), {.threads = kWorkers, .max_threads = kWorkers});
+  for (int i = 0; i < Flood::kTasks; ++i) {
+    const auto task = [&] {
+      ++begun;
+      may_end.acquire();
+    };
+    ASSERT_TRUE(executor.post("A", task).ok());
+  }
+  ASSERT_TRUE(eventually([&] { return begun == kWorkers; }));
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_TRUE(executor.post("B", [&] { --b_left; }).ok());
+  }
+  int ended = 0;
+  while (b_left > 0 && ended < 1000) {
+    may_end.release();
+    ++ended;
+    // A task of B ends at once, and then one of A takes its place.
+    ASSERT_TRUE(eventually([&] { return begun == kWorkers + ended; }));
+  }
+  EXPECT_LE(ended, 2 * kWorkers);
+  may_end.release(Flood::kTasks);
+  EXPECT_TRUE(executor.shutdown(1h));
+  EXPECT_EQ(begun, Flood::kTasks);
 }
 
 TEST(GroupLimits, ManyGroupsTakeTurns) {
