@@ -220,8 +220,8 @@ class alignas(64) Lane final : public Runnable {
   // What `look` says of the next in line; nothing if nobody waits.
   template <class Look>
   std::optional<std::int64_t> of_next(Look look) const KEYWAY_EXCLUDES(intake_, dispatch_) {
-    SpinGuard intake(intake_);
     SpinGuard dispatch(dispatch_);
+    SpinGuard intake(intake_);
     std::optional<std::int64_t> said;
     each_in_order([&](const Waiter& waiter) {
       said = look(waiter);
