@@ -3,11 +3,13 @@
 #include <array>
 #include <atomic>
 #include <barrier>
+#include <coroutine>
 #include <cstdlib>
+#include <deque>
 #include <functional>
 #include <latch>
 #include <map>
-#include <semaphore>
+#include <mutex>
 #include <set>
 #include <string>
 #include <thread>
@@ -250,36 +252,76 @@ TEST_P(Fairness, TheOrderInWhichWorkersComeDoesNotMatter) {
   }
 }
 
-// All eight permits and all eight workers are busy with A. Each task of A that ends lets one task begin, and the test
-// waits for it: so it is the executor that chooses between A and B, not the system's scheduler.
-TEST(FairnessOfThreads, TwoTasksOfAGroupComeBeforeTenThousandOfAnotherThatHoldsAllPermits) {
-  constexpr int kWorkers = 8;
-  std::counting_semaphore<> may_end(0);
-  std::atomic<int> begun = 0;
-  std::atomic<int> b_left = 2;
-  GroupExecutor executor(flood_policy(kWorkers), {.threads = kWorkers, .max_threads = kWorkers});
-  for (int i = 0; i < Flood::kTasks; ++i) {
-    const auto task = [&] {
-      ++begun;
-      may_end.acquire();
+// Coroutines that hold their permits, but no worker, until the test resumes them.
+class Parking {
+ public:
+  auto park() {
+    struct Awaiter {
+      bool await_ready() const { return false; }
+      void await_suspend(std::coroutine_handle<> coroutine) { parking->add(coroutine); }
+      void await_resume() const {}
+      Parking* parking;
     };
+    return Awaiter{this};
+  }
+  int begun() {
+    const std::lock_guard lock(mutex_);
+    return begun_;
+  }
+  // False if none is parked.
+  bool resume_one() {
+    std::coroutine_handle<> first;
+    {
+      const std::lock_guard lock(mutex_);
+      if (parked_.empty()) return false;
+      first = parked_.front();
+      parked_.pop_front();
+    }
+    first.resume();
+    return true;
+  }
+
+ private:
+  void add(std::coroutine_handle<> coroutine) {
+    const std::lock_guard lock(mutex_);
+    ++begun_;
+    parked_.push_back(coroutine);
+  }
+
+  std::mutex mutex_;
+  int begun_ = 0;
+  std::deque<std::coroutine_handle<>> parked_;
+};
+
+// A holds all eight permits, and eight workers are idle. Each task of A that ends lets one task begin, and the test waits
+// for it: so the executor chooses between A and B, not the system's scheduler.
+TEST(FairnessOfThreads, TwoTasksOfAGroupComeBeforeTenThousandOfAnotherThatHoldsAllPermits) {
+  constexpr int kPermits = 8;
+  Parking parking;
+  std::atomic<int> b_left = 2;
+  GroupExecutor executor(flood_policy(kPermits), {.threads = 8, .max_threads = 8});
+  for (int i = 0; i < Flood::kTasks; ++i) {
+    const auto task = [&parking]() -> Task<void> { co_await parking.park(); };
     ASSERT_TRUE(executor.post("A", task).ok());
   }
-  ASSERT_TRUE(eventually([&] { return begun == kWorkers; }));
+  ASSERT_TRUE(eventually([&] { return parking.begun() == kPermits; }));
   for (int i = 0; i < 2; ++i) {
     ASSERT_TRUE(executor.post("B", [&] { --b_left; }).ok());
   }
   int ended = 0;
   while (b_left > 0 && ended < 1000) {
-    may_end.release();
+    ASSERT_TRUE(parking.resume_one());
     ++ended;
     // A task of B ends at once, and then one of A takes its place.
-    ASSERT_TRUE(eventually([&] { return begun == kWorkers + ended; }));
+    ASSERT_TRUE(eventually([&] { return parking.begun() == kPermits + ended; }));
   }
-  EXPECT_LE(ended, 2 * kWorkers);
-  may_end.release(Flood::kTasks);
+  EXPECT_LE(ended, 2 * kPermits);
+  while (ended < Flood::kTasks) {
+    ASSERT_TRUE(eventually([&] { return parking.resume_one(); }));
+    ++ended;
+  }
   EXPECT_TRUE(executor.shutdown(1h));
-  EXPECT_EQ(begun, Flood::kTasks);
+  EXPECT_EQ(parking.begun(), Flood::kTasks);
 }
 
 TEST(GroupLimits, ManyGroupsTakeTurns) {

@@ -264,6 +264,7 @@ struct Crew final : LaneOwner {
       const int number = static_cast<Ticket*>(taken.waiter)->number;
       oracle.begin(static_cast<std::uint64_t>(number));
       if (in_order && number != next++) ++out_of_order;
+      if (lingers) std::this_thread::yield();
       oracle.end();
       done.fetch_add(1);
       taken = lane.finish(LaneOutcome::kSucceeded, done.load() % 8 != 0);
@@ -283,7 +284,8 @@ struct Crew final : LaneOwner {
 
   ReadyQueue queue;
   bool in_order = false;
-  int next = 0;  // under the lane's only permit
+  bool lingers = false;  // so that some run at once, also on few cores
+  int next = 0;          // under the lane's only permit
   LimitOracle oracle;
   std::atomic<int> out_of_order{0};
   std::atomic<int> done{0};
@@ -335,6 +337,7 @@ TEST(LaneThreads, NobodyIsLostAndTheLimitHoldsWhileSomeLeaveAndTheLimitChanges) 
   constexpr int kTickets = 40'000;
   constexpr int kInside = 32;  // each limit is soon in force for newcomers
   Crew crew(1);
+  crew.lingers = true;
   Lane lane(crew, "key", 1, {.running = 1});
   std::vector<Ticket> tickets(kTickets);
   std::atomic<bool> entered_all{false};
