@@ -217,7 +217,8 @@ bool SerialDispatcher::shutdown(Duration timeout) {
 
 SerialStats SerialDispatcher::stats() const {
   const std::uint64_t by_total = parts_->load.rejected();
-  SerialStats sum{.submitted = by_total, .rejected = by_total, .waits = parts_->load.waits().summary()};
+  SerialStats sum{
+      .submitted = by_total, .rejected = by_total, .waits = parts_->load.waits().summary()};
   parts_->for_each([&](const GroupExecutor& executor) {
     const GroupStats stats = executor.stats();
     sum.waiting += stats.waiting;
