@@ -7,13 +7,21 @@ presets := dev release clang asan tsan
 cxx_files = find $(wildcard include src examples tests benchmarks) \( -name '*.h' -o -name '*.cc' \) -type f
 tidy_files = find src examples -name '*.cc' ! -name '*_test.cc' -type f
 
-.PHONY: help run test check bench fmt docs install clean
-.PHONY: setup-build setup-check setup-bench check-fmt check-tidy $(presets:%=test-%)
+# The rooms that everything else stands on; all their code is shared by threads.
+core_rooms := lanes runtime groups serial locks stream
+space := $(subst ,, )
+
+began := $(shell date +%s)
+say_time = @echo "make $@: passed in $$(( ($$(date +%s) - $(began)) / 60 )) min $$(( ($$(date +%s) - $(began)) % 60 )) s"
+
+.PHONY: help run test check check-core bench fmt docs install clean
+.PHONY: setup-build setup-check setup-bench check-fmt check-tidy build-clang test-core-asan test-core-tsan
+.PHONY: $(presets:%=test-%)
 .NOTPARALLEL:
 
 help:  ## print this menu
 	@echo 'make <command>'
-	@sed -n 's/^\([a-z-]*\):.*  ## /  \1\t/p' $(MAKEFILE_LIST) | expand -t 12
+	@sed -n 's/^\([a-z-]*\):.*  ## /  \1\t/p' $(MAKEFILE_LIST) | expand -t 14
 	@echo 'Set JOBS=n to build and test with n processes (now $(JOBS)).'
 
 sample = build/sample
@@ -33,7 +41,13 @@ run: setup-build  ## build the release and bill a sample of orders with it: stop
 
 test: setup-build test-dev  ## build and run all tests: the check before every commit
 
+# For as long as the test that changes a limit all the time: ten seconds.
+check: export KEYWAY_LIMIT_CHANGES ?= 10000
 check: setup-check test-dev test-asan test-tsan test-clang check-fmt check-tidy  ## test, also under sanitizers and clang; format; clang-tidy
+	$(say_time)
+
+check-core: setup-check build-clang test-core-asan test-core-tsan  ## build all with clang; the core rooms' tests under sanitizers
+	$(say_time)
 
 bench: setup-bench  ## build the release and measure it against its peers
 	cmake --preset release -DKEYWAY_BUILD_BENCHMARKS=ON
@@ -75,6 +89,15 @@ $(presets:%=test-%): test-%:
 	cmake --preset $*
 	cmake --build --preset $* -j $(JOBS)
 	ctest --preset $* -j $(JOBS) --output-on-failure
+
+build-clang:
+	cmake --preset clang
+	cmake --build --preset clang -j $(JOBS)
+
+test-core-asan test-core-tsan: test-core-%:
+	cmake --preset $*
+	cmake --build --preset $* -j $(JOBS) --target $(core_rooms:%=keyway_%_tests)
+	ctest --preset $* -j $(JOBS) --output-on-failure -L '^($(subst $(space),|,$(core_rooms)))$$'
 
 check-fmt:
 	$(cxx_files) -exec clang-format-19 --dry-run -Werror {} +

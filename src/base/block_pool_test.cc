@@ -198,8 +198,13 @@ TEST(BlockPool, WhatIsGivenBackLongAfterTheLastWasTakenIsNotKept) {
     block = allocate_block(96);
     std::memset(block, 1, 96);
   }
+  const auto taken = std::chrono::steady_clock::now();
   for (std::size_t i = 0; i < kMillion / 2; ++i) deallocate_block(blocks[i], 96);
-  EXPECT_GT(resident_bytes() - before, 90'000'000) << "at first it is kept for those who come back";
+  const std::int64_t half = resident_bytes() - before;
+  // On a busy machine the time may be over already.
+  if (std::chrono::steady_clock::now() - taken < kBlocksKept) {
+    EXPECT_GT(half, 90'000'000) << "at first it is kept for those who come back";
+  }
   std::this_thread::sleep_for(kBlocksKept + std::chrono::milliseconds(50));
   for (std::size_t i = kMillion / 2; i < kMillion; ++i) deallocate_block(blocks[i], 96);
   EXPECT_LT(resident_bytes() - before, kReserveBytes);

@@ -10,6 +10,7 @@
 #include <set>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -58,7 +59,7 @@ class OneFile {
   }
 
   std::string log() const { return folder_.file("log"); }
-  Handled& handled() { return handled_; }
+  void set_handled(Handled handled) { handled_ = std::move(handled); }
 
   // `command`: what follows the options, for the run of that number.
   template <class Command>
@@ -172,24 +173,30 @@ TEST_F(RunCrash, WithAProcessForEachRecordLosesNothing) { run_probe("process", {
 TEST_F(RunCrash, WithWorkersLosesNothing) { run_probe("worker", {"--worker"}); }
 
 TEST_F(RunCrash, WithAServerLosesNothing) {
+  // By the number of the file. A request of a run that was killed may be served when its file is finished already.
   std::mutex mutex;
-  OneFile* file = nullptr;
+  std::map<int, Handled> handled;
   run::HttpTestServer server([&](const run::HttpTestServer::Request& request) {
-    const std::string target(request.target());  // "/3" for run 3
+    const std::string target(request.target());  // "/2/3" for run 3 of file 2
     const std::string id(request["Keyway-Id"]);  // "f:17" for line 17
+    const int file = std::stoi(target.substr(1));
+    const int run = std::stoi(target.substr(target.rfind('/') + 1));
     const int seq = std::stoi(id.substr(id.find(':') + 1));
     std::this_thread::sleep_for(std::chrono::microseconds(seq * 7919 % 1000));
     const std::lock_guard lock(mutex);
-    file->handled()[std::stoi(target.substr(1))].push_back(seq);
+    handled[file][run].push_back(seq);
     return run::HttpTestServer::Reply{};
   });
-  while (totals_.kills < kKills && !HasFailure()) {
-    OneFile next(random_, totals_);
-    file = &next;
-    next.run_until_done(
-        [&](int number) { return Words{"--http", server.url("/" + std::to_string(number))}; });
-    const std::lock_guard lock(mutex);
-    next.check();
+  for (int number = 0; totals_.kills < kKills && !HasFailure(); ++number) {
+    OneFile file(random_, totals_);
+    file.run_until_done([&](int run) {
+      return Words{"--http", server.url("/" + std::to_string(number) + "/" + std::to_string(run))};
+    });
+    {
+      const std::lock_guard lock(mutex);
+      file.set_handled(handled[number]);
+    }
+    file.check();
   }
 }
 

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <memory>
 #include <random>
+#include <semaphore>
 #include <string>
 #include <thread>
 #include <vector>
@@ -13,6 +14,8 @@
 
 #include "keyway/group_executor.h"
 #include "keyway/testing/sim_scheduler.h"
+#include "support/jobs.h"
+#include "support/limit_oracle.h"
 
 namespace keyway {
 namespace {
@@ -279,38 +282,61 @@ TEST_F(GroupControl, APausedExecutorEndsLikeAnyOther) {
 TEST(GroupControlThreads, ALimitThatChangesAllTheTimeIsNeverExceeded) {
   const char* asked = std::getenv("KEYWAY_LIMIT_CHANGES");
   const int changes = asked != nullptr ? std::atoi(asked) : 1000;
+  constexpr int kInside = 32;  // tasks that wait or run: each phase of the limit is soon reached
   GroupExecutor executor({.default_group = {.max_concurrency = 4}});
+  LimitOracle oracle(4);
   std::atomic<bool> stop{false};
-  std::vector<std::thread> submitters;
+  std::atomic<int> inside{0};
+  std::vector<std::jthread> submitters;
   for (int i = 0; i < 2; ++i) {
     submitters.emplace_back([&] {
       while (!stop) {
-        if (executor.group_stats("a").waiting > 1000) {
+        if (inside >= kInside) {
           std::this_thread::yield();
-        } else {
-          ASSERT_TRUE(executor.post("a", [] { std::this_thread::yield(); }).ok());
+          continue;
         }
+        ++inside;
+        const auto task = [&, number = oracle.next_number()] {
+          oracle.begin(number);
+          std::this_thread::yield();
+          oracle.end();
+          --inside;
+        };
+        EXPECT_TRUE(executor.post("a", task).ok());
       }
     });
   }
   std::mt19937 random(1);  // NOLINT: the same every time
-  std::uint64_t allowed = 4;
   for (int change = 0; change < changes; ++change) {
-    const auto limit = static_cast<std::uint64_t>(1 + random() % 8);
-    ASSERT_TRUE(executor.set_limit("a", static_cast<int>(limit)).ok());
-    allowed = std::max(allowed, limit);
-    // Those that ran before may go on, but no new one may begin before there is room.
-    for (const auto end = std::chrono::steady_clock::now() + 1ms;
-         std::chrono::steady_clock::now() < end;) {
-      const std::uint64_t running = executor.group_stats("a").running;
-      ASSERT_LE(running, allowed) << "limit " << limit;
-      allowed = std::max(limit, running);
-    }
+    const auto limit = static_cast<std::uint32_t>(1 + random() % 8);
+    oracle.change(limit, [&] { EXPECT_TRUE(executor.set_limit("a", static_cast<int>(limit))); });
+    const std::uint64_t enough = oracle.judged() + 10;
+    const auto end = std::chrono::steady_clock::now() + 1ms;
+    EXPECT_TRUE(eventually(
+        [&] { return oracle.judged() >= enough && std::chrono::steady_clock::now() >= end; }));
   }
   stop = true;
-  for (std::thread& submitter : submitters) submitter.join();
-  EXPECT_TRUE(executor.drain(1min));
+  submitters.clear();
+  EXPECT_TRUE(executor.drain(1h));
+  EXPECT_EQ(oracle.exceeded(), 0U) << "of " << oracle.judged() << " tasks";
   EXPECT_EQ(executor.stats().failed, 0U);
+}
+
+TEST(GroupControlThreads, ALimitThatHasChangedIsReached) {
+  GroupExecutor executor({.default_group = {.max_concurrency = 4}});
+  for (const int limit : {1, 8, 2, 5, 3}) {
+    ASSERT_TRUE(executor.set_limit("a", limit).ok());
+    std::atomic<int> inside{0};
+    std::counting_semaphore<> all_are_inside(0);
+    std::vector<TaskHandle<bool>> handles;
+    for (int i = 0; i < limit; ++i) {
+      handles.push_back(executor.submit("a", "1", [&] {
+        if (++inside == limit) all_are_inside.release(limit);
+        return all_are_inside.try_acquire_for(1min);  // blocks, so that the pool grows
+      }));
+    }
+    for (auto& handle : handles) EXPECT_TRUE(handle.join().value()) << "limit " << limit;
+  }
 }
 
 TEST(GroupControlThreads, PausingAndResumingLosesNobody) {
@@ -329,10 +355,10 @@ TEST(GroupControlThreads, PausingAndResumingLosesNobody) {
   for (int i = 0; i < kTasks; ++i) {
     ASSERT_TRUE(executor.post("key-" + std::to_string(i % 5), [&] { ++ran; }).ok());
   }
-  EXPECT_TRUE(executor.drain(1min));
+  EXPECT_TRUE(executor.drain(1h));
   stop = true;
   pauser.join();
-  EXPECT_TRUE(executor.drain(1min));
+  EXPECT_TRUE(executor.drain(1h));
   EXPECT_EQ(ran, kTasks);
 }
 

@@ -3,10 +3,13 @@
 #include <array>
 #include <atomic>
 #include <barrier>
+#include <coroutine>
 #include <cstdlib>
+#include <deque>
 #include <functional>
 #include <latch>
 #include <map>
+#include <mutex>
 #include <set>
 #include <string>
 #include <thread>
@@ -17,6 +20,7 @@
 
 #include "keyway/group_executor.h"
 #include "keyway/testing/sim_scheduler.h"
+#include "support/jobs.h"
 
 namespace keyway {
 namespace {
@@ -246,6 +250,78 @@ TEST_P(Fairness, TheOrderInWhichWorkersComeDoesNotMatter) {
     EXPECT_GT(flood.a_left_after_b, 9'000);
     EXPECT_EQ(flood.a_left, 0);
   }
+}
+
+// Coroutines that hold their permits, but no worker, until the test resumes them.
+class Parking {
+ public:
+  auto park() {
+    struct Awaiter {
+      bool await_ready() const { return false; }
+      void await_suspend(std::coroutine_handle<> coroutine) { parking->add(coroutine); }
+      void await_resume() const {}
+      Parking* parking;
+    };
+    return Awaiter{this};
+  }
+  int begun() {
+    const std::lock_guard lock(mutex_);
+    return begun_;
+  }
+  // False if none is parked.
+  bool resume_one() {
+    std::coroutine_handle<> first;
+    {
+      const std::lock_guard lock(mutex_);
+      if (parked_.empty()) return false;
+      first = parked_.front();
+      parked_.pop_front();
+    }
+    first.resume();
+    return true;
+  }
+
+ private:
+  void add(std::coroutine_handle<> coroutine) {
+    const std::lock_guard lock(mutex_);
+    ++begun_;
+    parked_.push_back(coroutine);
+  }
+
+  std::mutex mutex_;
+  int begun_ = 0;
+  std::deque<std::coroutine_handle<>> parked_;
+};
+
+// A holds all eight permits, and eight workers are idle. Each task of A that ends lets one task begin, and the test waits
+// for it: so the executor chooses between A and B, not the system's scheduler.
+TEST(FairnessOfThreads, TwoTasksOfAGroupComeBeforeTenThousandOfAnotherThatHoldsAllPermits) {
+  constexpr int kPermits = 8;
+  Parking parking;
+  std::atomic<int> b_left = 2;
+  GroupExecutor executor(flood_policy(kPermits), {.threads = 8, .max_threads = 8});
+  for (int i = 0; i < Flood::kTasks; ++i) {
+    const auto task = [&parking]() -> Task<void> { co_await parking.park(); };
+    ASSERT_TRUE(executor.post("A", task).ok());
+  }
+  ASSERT_TRUE(eventually([&] { return parking.begun() == kPermits; }));
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_TRUE(executor.post("B", [&] { --b_left; }).ok());
+  }
+  int ended = 0;
+  while (b_left > 0 && ended < 1000) {
+    ASSERT_TRUE(parking.resume_one());
+    ++ended;
+    // A task of B ends at once, and then one of A takes its place.
+    ASSERT_TRUE(eventually([&] { return parking.begun() == kPermits + ended; }));
+  }
+  EXPECT_LE(ended, 2 * kPermits);
+  while (ended < Flood::kTasks) {
+    ASSERT_TRUE(eventually([&] { return parking.resume_one(); }));
+    ++ended;
+  }
+  EXPECT_TRUE(executor.shutdown(1h));
+  EXPECT_EQ(parking.begun(), Flood::kTasks);
 }
 
 TEST(GroupLimits, ManyGroupsTakeTurns) {

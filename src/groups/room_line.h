@@ -59,6 +59,7 @@ class RoomLine {
     MutexLock lock(mutex);
     return sorted_lanes();
   }
+  // Lane by lane, in the order of their keys; within a lane in the order of arrival.
   std::vector<Entry> remove_all() KEYWAY_EXCLUDES(mutex) {
     MutexLock lock(mutex);
     std::vector<Entry> all;

@@ -1,4 +1,6 @@
 // Submitting to a full queue without asking the policy: not at all, for a while, or in a coroutine.
+#include <algorithm>
+#include <array>
 #include <atomic>
 #include <functional>
 #include <latch>
@@ -249,29 +251,41 @@ TEST(TrySubmitFor, IsToldWhenTheExecutorShutsDown) {
 }
 
 TEST(TrySubmitFor, ManyThreadsThroughANarrowQueueLoseNothing) {
-  GroupExecutor executor({.default_group = {.max_concurrency = 2, .queue_threshold = 1}});
-  std::atomic<int> running = 0;
+  constexpr int kLimit = 3;
+  GroupExecutor executor({.default_group = {.max_concurrency = kLimit, .queue_threshold = 1}});
+  // By group: permits that its tasks hold, and the most that there were.
+  std::array<std::atomic<int>, 2> held{};
+  std::array<std::atomic<int>, 2> most{};
   std::atomic<int> ran = 0;
-  std::atomic<bool> over = false;
+  const auto hold = [&](std::size_t group, int permits) {
+    const int now = held[group] += permits;
+    int before = most[group];
+    while (before < now && !most[group].compare_exchange_weak(before, now)) {
+    }
+    for (int i = 0; i < 3; ++i) std::this_thread::yield();
+    held[group] -= permits;
+    ++ran;
+  };
   {
     std::vector<std::jthread> threads;
     for (int t = 0; t < 4; ++t) {
       threads.emplace_back([&, t] {
         for (int i = 0; i < 500; ++i) {
-          auto handle = executor.try_submit_for(i % 2 == 0 ? "a" : "b", 1h,
-                                                {.id = "x", .cost = 1 + (i + t) % 3}, [&, i] {
-                                                  if (i % 2 == 0 && ++running > 2) over = true;
-                                                  ++ran;
-                                                  if (i % 2 == 0) --running;
-                                                });
-          ASSERT_TRUE(handle.ok());
+          const std::size_t group = i % 2;
+          const int cost = 1 + (i + t) % 4;
+          // A task that costs more than there is takes all there is.
+          const auto task = [&hold, group, permits = std::min(cost, kLimit)] {
+            hold(group, permits);
+          };
+          const std::string key(1, static_cast<char>('a' + group));
+          ASSERT_TRUE(executor.try_submit_for(key, 1h, {.id = "x", .cost = cost}, task).ok());
         }
       });
     }
   }
   EXPECT_TRUE(executor.drain(1h));
   EXPECT_EQ(ran, 2000);
-  EXPECT_FALSE(over);
+  for (const auto& permits : most) EXPECT_EQ(permits, kLimit);
 }
 
 TEST(SubmitAsync, ACoroutineWaitsForRoomWithoutAThread) {

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <atomic>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <thread>
@@ -10,6 +11,7 @@
 #include <gtest/gtest.h>
 
 #include "lanes/ready_queue.h"
+#include "support/limit_oracle.h"
 
 namespace keyway {
 namespace {
@@ -255,14 +257,17 @@ struct Ticket : Waiter {
 
 // Takes turns from a queue, as a pool would.
 struct Crew final : LaneOwner {
+  explicit Crew(std::uint32_t limit) : oracle(limit) {}
+
   void run_turn(Lane& lane, Turn&) override {
     LaneTake taken = lane.take();
     if (taken.post_turn) queue.push(lane);
     while (taken.waiter != nullptr) {
-      const auto inside = running.fetch_add(1) + 1;
-      if (inside > limit.load()) ++over_limit;
-      if (in_order && static_cast<Ticket*>(taken.waiter)->number != next++) ++out_of_order;
-      running.fetch_sub(1);
+      const int number = static_cast<Ticket*>(taken.waiter)->number;
+      oracle.begin(static_cast<std::uint64_t>(number));
+      if (in_order && number != next++) ++out_of_order;
+      if (lingers) std::this_thread::yield();
+      oracle.end();
       done.fetch_add(1);
       taken = lane.finish(LaneOutcome::kSucceeded, done.load() % 8 != 0);
       if (taken.post_turn) queue.push(lane);
@@ -281,10 +286,9 @@ struct Crew final : LaneOwner {
 
   ReadyQueue queue;
   bool in_order = false;
-  int next = 0;  // under the lane's only permit
-  std::atomic<unsigned> limit{1};
-  std::atomic<unsigned> running{0};
-  std::atomic<int> over_limit{0};
+  bool lingers = false;  // so that some run at once, also on few cores
+  int next = 0;          // under the lane's only permit
+  LimitOracle oracle;
   std::atomic<int> out_of_order{0};
   std::atomic<int> done{0};
 };
@@ -292,8 +296,7 @@ struct Crew final : LaneOwner {
 TEST(LaneThreads, NobodyIsLostAndTheLimitHoldsWhileManyEnterAndTake) {
   constexpr int kEach = 20'000;
   for (const unsigned limit : {1U, 2U, 3U}) {
-    Crew crew;
-    crew.limit = limit;
+    Crew crew(limit);
     Lane lane(crew, "key", 1, {.running = limit});
     std::vector<Ticket> tickets(4 * kEach);
     std::vector<std::thread> threads;
@@ -308,14 +311,15 @@ TEST(LaneThreads, NobodyIsLostAndTheLimitHoldsWhileManyEnterAndTake) {
     }
     for (int i = 0; i < 3; ++i) threads.emplace_back([&] { crew.work_until(4 * kEach); });
     for (std::thread& thread : threads) thread.join();
-    EXPECT_EQ(crew.over_limit, 0);
+    EXPECT_EQ(crew.oracle.judged(), 4U * kEach);
+    EXPECT_EQ(crew.oracle.exceeded(), 0U);
     EXPECT_EQ(lane.counts().succeeded, 4U * kEach);
   }
 }
 
 TEST(LaneThreads, OneWhoEntersInOrderIsServedInOrder) {
   constexpr int kTickets = 50'000;
-  Crew crew;
+  Crew crew(1);
   crew.in_order = true;
   Lane lane(crew, "key", 1, {.running = 1});
   std::vector<Ticket> tickets(kTickets);
@@ -328,35 +332,43 @@ TEST(LaneThreads, OneWhoEntersInOrderIsServedInOrder) {
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(crew.out_of_order, 0);
-  EXPECT_EQ(crew.over_limit, 0);
+  EXPECT_EQ(crew.oracle.exceeded(), 0U);
 }
 
-TEST(LaneThreads, NobodyIsLostWhileSomeLeaveAndTheLimitChanges) {
-  constexpr int kEach = 20'000;
-  Crew crew;
-  crew.limit = 3;  // the highest that is ever in force
+TEST(LaneThreads, NobodyIsLostAndTheLimitHoldsWhileSomeLeaveAndTheLimitChanges) {
+  constexpr int kTickets = 40'000;
+  constexpr int kInside = 32;  // each limit is soon in force for newcomers
+  Crew crew(1);
+  crew.lingers = true;
   Lane lane(crew, "key", 1, {.running = 1});
-  std::vector<Ticket> tickets(2 * kEach);
+  std::vector<Ticket> tickets(kTickets);
   std::atomic<bool> entered_all{false};
   std::thread changer([&] {
-    for (std::uint32_t i = 0; !entered_all.load(); ++i) {
-      if (lane.set_limits({.running = 1 + i % 3})) crew.queue.push(lane);
-      std::this_thread::yield();
+    for (std::uint32_t limit = 1; !entered_all.load(); limit = 1 + limit % 4) {
+      crew.oracle.change(limit, [&] {
+        if (lane.set_limits({.running = limit})) crew.queue.push(lane);
+      });
+      const std::uint64_t enough = crew.oracle.judged() + 5;
+      while (crew.oracle.judged() < enough && !entered_all.load()) std::this_thread::yield();
     }
   });
   std::vector<std::thread> threads;
-  for (int i = 0; i < 2; ++i) threads.emplace_back([&] { crew.work_until(2 * kEach); });
-  for (Ticket& ticket : tickets) {
+  for (int i = 0; i < 4; ++i) threads.emplace_back([&] { crew.work_until(kTickets); });
+  for (int i = 0; i < kTickets; ++i) {
+    while (i - crew.done.load() > kInside) std::this_thread::yield();
+    Ticket& ticket = tickets[static_cast<std::size_t>(i)];
+    ticket.number = static_cast<int>(crew.oracle.next_number());
     if (lane.enter(ticket) == Lane::Entered::kNeedsTurn) crew.queue.push(lane);
-    if (&ticket - tickets.data() > 8 && lane.withdraw((&ticket)[-8])) crew.done.fetch_add(1);
+    if (i % 3 == 0 && i > 8 && lane.withdraw((&ticket)[-8])) crew.done.fetch_add(1);
   }
   entered_all = true;
   changer.join();
   for (std::thread& thread : threads) thread.join();
   const LaneCounts counts = lane.counts();
-  EXPECT_EQ(counts.succeeded + counts.cancelled, 2U * kEach);
+  EXPECT_EQ(counts.succeeded + counts.cancelled, static_cast<std::uint64_t>(kTickets));
   EXPECT_EQ(counts.running + counts.waiting, 0U);
-  EXPECT_EQ(crew.over_limit, 0);
+  EXPECT_GT(crew.oracle.judged(), 1000U);
+  EXPECT_EQ(crew.oracle.exceeded(), 0U);
 }
 
 }  // namespace

@@ -41,8 +41,8 @@ class ExecutorScheduler final : public Scheduler {
   TimePoint now() const override { return std::chrono::steady_clock::now(); }
   void add_timer(Timer& timer, TimePoint deadline) override { service_.add_timer(timer, deadline); }
   bool cancel_timer(Timer& timer) override { return service_.cancel_timer(timer); }
-  // Nothing is known of the executor: it may have a single thread.
-  std::size_t max_threads() const override { return 1; }
+  // An executor of which nothing is known may have a single thread.
+  std::size_t max_threads() const override { return std::max(1U, options_.threads); }
   void wait_for_turns_in_progress() override {
     MutexLock lock(mutex_);
     std::set<std::uint64_t> in_progress = turns_;

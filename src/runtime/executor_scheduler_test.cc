@@ -220,22 +220,20 @@ TEST(ExecutorScheduler, WaitingForTurnsInProgressFromWithinOneWaitsForTheOthers)
   std::latch began(1);
   std::latch both_done(2);
   std::atomic<bool> waits{false};
-  std::atomic<bool> returned{false};
+  std::atomic<bool> ended{false};
   bool returned_too_early = false;
   Job in_progress([&] {
     began.count_down();
     while (!waits) std::this_thread::yield();
-    // If the other one does not wait for this one, it is through in no time.
-    for (const auto end = steady_clock::now() + 50ms; !returned && steady_clock::now() < end;) {
-      std::this_thread::yield();
-    }
-    returned_too_early = returned;
+    // The other one, if it does not wait, has returned by then.
+    for (int i = 0; i < 10'000; ++i) std::this_thread::yield();
+    ended = true;
     both_done.count_down();
   });
   Job waiting([&] {
     waits = true;
     scheduler->wait_for_turns_in_progress();
-    returned = true;
+    returned_too_early = !ended;
     both_done.count_down();
   });
   scheduler->post(in_progress);

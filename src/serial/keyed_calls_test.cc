@@ -42,7 +42,7 @@ TEST_P(KeyedCallsTest, ACallMayCallAgainForTheSameKey) {
 TEST(KeyedCalls, InBasicModeThereIsNoDispatcherAndNoThread) {
   const std::ptrdiff_t before = thread_count();
   KeyedCalls calls(SerialMode::kBasic);
-  EXPECT_EQ(thread_count(), before);
+  EXPECT_LE(thread_count(), before);
   EXPECT_EQ(calls.dispatcher(), nullptr);
   EXPECT_EQ(*calls.call("a", [] { return std::this_thread::get_id(); }),
             std::this_thread::get_id());

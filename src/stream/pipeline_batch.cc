@@ -120,13 +120,28 @@ std::deque<Pipeline::Engine::Item> Pipeline::Engine::KeyBacklog::take(const std:
   return taken;
 }
 
-Task<void> Pipeline::Engine::visit(std::string group) {
+Task<Pipeline::Engine::TaskEnd> Pipeline::Engine::visit(std::string group) {
+  try {
+    co_await visit_backlog(std::move(group));
+  } catch (...) {
+    fail_by(std::current_exception());
+  }
+  co_return TaskEnd(*this);
+}
+
+Task<void> Pipeline::Engine::visit_backlog(std::string group) {
   std::list<Tried> batch;
+  bool settled = false;
   for (Item& item : backlog_->take(group, static_cast<std::size_t>(options_.batch.most))) {
-    if (item.partition().is_dropped() || settled_untried(item)) continue;
+    if (item.partition().is_dropped()) continue;
+    if (settled_untried(item)) {
+      settled = true;
+      continue;
+    }
     const TimePoint since = item.since();
     batch.push_back({std::move(item), {.first = system_clock::now()}, since});
   }
+  if (settled) wake();
   while (!batch.empty() && !halts_) {
     if (options_.rate) co_await rest(&batch.front().item.partition(), until_rate_allows());
     std::erase_if(batch, [](Tried& one) { return one.item.partition().is_dropped(); });
@@ -138,6 +153,7 @@ Task<void> Pipeline::Engine::visit(std::string group) {
     const std::vector<Outcome> outcomes = co_await call_batch(seen);
     settle_or_keep(batch, outcomes);
     if (batch.empty()) break;
+    wake();  // the settled records have made room, though this task goes on
     Duration wait{};
     for (const Tried& one : batch) wait = std::max(wait, one.tries.wait);
     co_await rest(&batch.front().item.partition(), wait);

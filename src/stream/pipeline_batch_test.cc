@@ -125,21 +125,29 @@ TEST(PipelineBatches, OfOneKeyAreInOrderAndGrowWithWhatWaits) {
 }
 
 TEST(PipelineBatches, OfOneKeyAreBoundedByWhatAKeyMayHave) {
-  SimScheduler sim;
-  FakeLog log = numbered(500, 1);
-  FakeSource source(log);
-  std::size_t most = 0;
-  int handled = 0;
-  Pipeline pipeline(
-      source, {.batch = {.of = BatchOptions::kOneKey, .most = 1000}, .max_in_flight_per_key = 20},
-      [&](const Batch& batch) {
-        most = std::max(most, batch.size());
-        for (const Record& record : batch) EXPECT_EQ(number(record), handled++);
-      },
-      sim);
-  ASSERT_TRUE(pipeline.run_until().ok());
-  EXPECT_EQ(handled, 500);
-  EXPECT_LE(most, 256U);
+  constexpr std::size_t kInFlight = 20 + 1;  // in line, and the one that has its turn
+  for (std::uint64_t seed = 1; seed <= 30; ++seed) {
+    SimScheduler sim(seed);
+    FakeLog log = numbered(500, 1);
+    FakeSource source(log);
+    std::size_t most = 0;
+    int handled = 0;
+    Pipeline* self = nullptr;
+    const auto handler = [&](const Batch& batch) -> Task<void> {
+      co_await sleep_for(1ms);  // others come meanwhile, as far as they may
+      most = std::max(most, batch.size());
+      EXPECT_LE(self->stats().in_flight, kInFlight) << "seed " << seed;
+      for (const Record& record : batch) EXPECT_EQ(number(record), handled++) << "seed " << seed;
+    };
+    Pipeline pipeline(
+        source, {.batch = {.of = BatchOptions::kOneKey, .most = 1000}, .max_in_flight_per_key = 20},
+        handler, sim);
+    self = &pipeline;
+    ASSERT_TRUE(pipeline.run_until().ok());
+    EXPECT_EQ(handled, 500) << "seed " << seed;
+    EXPECT_LE(most, kInFlight) << "seed " << seed;
+    EXPECT_GT(most, kInFlight / 2) << "the bound was not reached, seed " << seed;
+  }
 }
 
 TEST(PipelineBatches, WithoutEnoughOutcomesAreTriedAgain) {

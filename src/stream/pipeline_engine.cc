@@ -70,8 +70,10 @@ Pipeline::Engine::Engine(Source& source, PipelineOptions options, detail::AnyHan
 }
 
 Pipeline::Engine::~Engine() {
-  executor_.reset();  // ends what still runs, and with it who wakes the pump
+  // Whatever wakes the pump ends before settle(): running tasks, and records that no task has taken.
+  executor_.reset();
   calls_.reset();
+  backlog_.reset();
   settle();
 }
 
@@ -95,7 +97,6 @@ Result<PipelineEnd> Pipeline::Engine::run_until(std::stop_token stop) {
 
 void Pipeline::Engine::step() {
   if (is_over_) return;
-  pump_waits_ = false;
   next_poll_ = TimePoint::max();
   commit_if_due();
   begin_end_if_due();
@@ -111,10 +112,7 @@ void Pipeline::Engine::step() {
   }
   if (ending_) end_if_quiet();
   if (is_over_) return;
-  // From here on whoever leaves wakes the pump; of those that left before it must be sure to have known.
-  const std::uint64_t known = in_flight_;
-  pump_waits_ = true;
-  if (in_flight_ != known) return wake();
+  // A record that left since this step began has called wake(), so another step follows this one.
   wait_until(next_look());
 }
 

@@ -1,8 +1,9 @@
 // What a Pipeline is inside.
 //
 // The pump reads, dispatches and commits; it alone knows the partitions, so nothing of this is locked. Each record is a
-// coroutine task of an executor whose groups are the keys: order, limits, rates and pauses are the executor's. Who
-// handles a record sets the flag of its ledger entry, counts it out, and wakes the pump if that waits.
+// coroutine task of an executor whose groups are the keys: order, limits, rates and pauses are the executor's. A task
+// that has handled a record sets the flag of its ledger entry and counts it out. The task's value wakes the pump, after
+// the executor has taken the task's permit back (see TaskEnd): the next step finds room for the key.
 //
 // A record's way:
 //   poll -> [aside: its key is full] -> executor -> process -> settled, or dropped
@@ -58,6 +59,7 @@ class Pipeline::Engine final : private Pump, private Timer {
 
   class Measured;  // an attempt, while it lives
   struct BatchMember;
+  class TaskEnd;
   struct Tried;      // with its record
   class BatchLine;   // records that have their turn, and wait for others to be handled with
   class KeyBacklog;  // records by key, for who takes several of them
@@ -93,7 +95,7 @@ class Pipeline::Engine final : private Pump, private Timer {
   bool failed() KEYWAY_EXCLUDES(failure_mutex_);
 
   // A record, on any thread.
-  Task<void> process(Item* in_flight);
+  Task<TaskEnd> process(Item* in_flight);
   bool settled_at_once(Item& item, Tries& tries);
   Task<void> process_in_turns(Item* in_flight, Tries tries);
   Attempt begin_try(Tries& tries, TimePoint queued) const;
@@ -106,7 +108,8 @@ class Pipeline::Engine final : private Pump, private Timer {
   Task<Outcome> call_coroutine(const Record* record, Attempt attempt);
   Task<std::optional<Outcome>> call_in_group(Item* item, Attempt attempt);
   Task<std::optional<Outcome>> call_if_wanted(Item* item, Attempt attempt);
-  Task<void> visit(std::string group);
+  Task<TaskEnd> visit(std::string group);
+  Task<void> visit_backlog(std::string group);
   void settle_or_keep(std::list<Tried>& batch, const std::vector<Outcome>& outcomes);
   Task<void> run_batch(std::vector<BatchMember*> members);
   Task<std::vector<Outcome>> call_batch(std::span<const Batch::Member> members);
@@ -115,9 +118,10 @@ class Pipeline::Engine final : private Pump, private Timer {
   Duration until_rate_allows() KEYWAY_EXCLUDES(rate_mutex_);
   void bury(Item& item, const Tries& tries, const Outcome& outcome);
   bool is_parked(const Record& record) KEYWAY_EXCLUDES(parked_mutex_);
-  void left(Partition& partition);
+  void count_out(Partition& partition);
   void left_unsettled(Item& item);
   void fail(Error error) KEYWAY_EXCLUDES(failure_mutex_);
+  void fail_by(std::exception_ptr thrown) KEYWAY_EXCLUDES(failure_mutex_);
   std::string group_of(const Record& record) const;
 
   Source& source_;
@@ -126,7 +130,6 @@ class Pipeline::Engine final : private Pump, private Timer {
   Scheduler& scheduler_;
 
   // Have their own synchronization. What is written for every record lies apart from what every record reads.
-  std::atomic<bool> pump_waits_{false};
   std::atomic<bool> stop_wanted_{false};
   std::atomic<bool> any_parked_{false};
   std::atomic<bool> halts_{false};  // nothing begins any more

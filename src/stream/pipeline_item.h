@@ -29,6 +29,21 @@ class Pipeline::Engine::Measured {
   const TimePoint began_;
 };
 
+// The value of a record's task. The executor destroys it after the task's permit is back, so the pump that it wakes
+// finds the key with room for the next record. A wake from within the task would come too early.
+class Pipeline::Engine::TaskEnd {
+ public:
+  explicit TaskEnd(Engine& engine) : engine_(&engine) {}
+  TaskEnd(TaskEnd&& other) noexcept : engine_(std::exchange(other.engine_, nullptr)) {}
+  TaskEnd& operator=(TaskEnd&&) = delete;
+  ~TaskEnd() {
+    if (engine_ != nullptr) engine_->wake();
+  }
+
+ private:
+  Engine* engine_;
+};
+
 class Pipeline::Engine::Item {
  public:
   // Takes the record out of `held`.
@@ -55,10 +70,11 @@ class Pipeline::Engine::Item {
   TimePoint since() const { return since_; }
   Record& record() { return record_; }
 
+  // REQUIRES: the pump is woken afterwards, by the task's TaskEnd or, if the task goes on, by wake().
   void settle(Ledger::State state) {
     if (entry_ != nullptr) entry_->settle(state);
     engine_->bytes_.fetch_sub(record_.value.size());
-    std::exchange(engine_, nullptr)->left(*partition_);
+    std::exchange(engine_, nullptr)->count_out(*partition_);
   }
 
  private:

@@ -23,10 +23,17 @@ Outcome Pipeline::Engine::outcome_of(std::exception_ptr thrown) {
 }
 
 // Most records are done by their first try, without waiting for anything: they need no large frame.
-Task<void> Pipeline::Engine::process(Item* in_flight) {
+// Nothing is thrown out of it: a failed task has no value, and nothing would wake the pump.
+Task<Pipeline::Engine::TaskEnd> Pipeline::Engine::process(Item* in_flight) {
   Tries tries;
-  if (settled_untried(*in_flight) || settled_at_once(*in_flight, tries)) co_return;
-  co_await process_in_turns(in_flight, tries);
+  try {
+    if (!settled_untried(*in_flight) && !settled_at_once(*in_flight, tries)) {
+      co_await process_in_turns(in_flight, tries);
+    }
+  } catch (...) {
+    fail_by(std::current_exception());
+  }
+  co_return TaskEnd(*this);
 }
 
 bool Pipeline::Engine::settled_at_once(Item& item, Tries& tries) {
@@ -256,21 +263,26 @@ bool Pipeline::Engine::is_parked(const Record& record) {
   return parked_.contains(*record.key);
 }
 
-void Pipeline::Engine::left(Partition& partition) {
+void Pipeline::Engine::count_out(Partition& partition) {
   partition.in_flight.fetch_sub(1);
   in_flight_.fetch_sub(1);
-  if (pump_waits_) wake();
 }
 
 // Either its key has no room for it just now, or it is not wanted any more.
 void Pipeline::Engine::left_unsettled(Item& item) {
   if (dispatching_.load(std::memory_order_relaxed) == std::this_thread::get_id()) {
     turned_away_ = std::move(item.record());
-  } else {
-    bytes_.fetch_sub(item.record().value.size());
-    dropped_.fetch_add(1, std::memory_order_relaxed);
+    return count_out(item.partition());  // by the pump itself: it knows
   }
-  left(item.partition());
+  bytes_.fetch_sub(item.record().value.size());
+  dropped_.fetch_add(1, std::memory_order_relaxed);
+  count_out(item.partition());
+  wake();
+}
+
+// An exception of the source or of a store (dead letters, handled ids): handlers' exceptions are outcomes.
+void Pipeline::Engine::fail_by(std::exception_ptr thrown) {
+  fail({ErrorCode::kIo, "the source or a store threw: " + outcome_of(std::move(thrown)).reason});
 }
 
 void Pipeline::Engine::fail(Error error) {

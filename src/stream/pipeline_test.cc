@@ -257,30 +257,57 @@ TEST(Pipeline, KeepsKeysOfAnyLengthAndContentInOrder) {
   EXPECT_EQ(pipeline.stats().done, 40U);
 }
 
+// What is read beyond a bound before the partition is paused: one poll, but for the record that found room.
+constexpr std::uint64_t kReadAhead = 256 - 1;
+
 TEST(Pipeline, HoldsNoMoreThanItMayWhenTheFirstRecordNeverEnds) {
   SimScheduler sim;
   FakeLog log = numbered(100'000, 1000);
   FakeSource source(log);
   std::stop_source stop;
-  std::uint64_t most = 0;
+  std::uint64_t most_read = 0;
+  const PipelineOptions options{
+      .max_in_flight = 500, .max_in_flight_per_key = 50, .max_window = 20'000};
   Pipeline* self = nullptr;
   const auto handler = [&](const Record& record) -> Task<Outcome> {
-    most = std::max(most, self->stats().in_flight);
     if (record.value == "0") {
-      co_await sleep_for(1h);
+      co_await sleep_for(1min);
+      most_read = self->stats().read;
       stop.request_stop();
     }
     co_return done();
   };
-  Pipeline pipeline(source,
-                    {.max_in_flight = 500, .max_in_flight_per_key = 50, .max_window = 20'000},
-                    handler, sim);
+  Pipeline pipeline(source, options, handler, sim);
   self = &pipeline;
   EXPECT_TRUE(pipeline.run_until(stop.get_token()).ok());
-  EXPECT_LE(most, 500U + 256U);
-  // The other keys went on as far as the window allows: until the key of the first was full.
-  EXPECT_GT(pipeline.stats().done, 10'000U);
-  EXPECT_LE(pipeline.stats().read, 51'000U);
+  // The other keys went on as far as the window allows, and no further: a partition that was paused is resumed when a
+  // fourth of the window is free.
+  EXPECT_GE(most_read, options.max_window / 4 * 3);
+  EXPECT_LE(most_read, options.max_window + kReadAhead);
+  EXPECT_EQ(pipeline.stats().read, most_read);
+  // Of the first record's own key, every thousandth is not done.
+  const std::uint64_t of_its_key = (most_read + 999) / 1000;
+  EXPECT_GE(pipeline.stats().done, most_read - of_its_key);
+}
+
+TEST(Pipeline, HoldsNoMoreThanItMayWhenRecordsComeFasterThanTheyAreHandled) {
+  SimScheduler sim;
+  FakeLog log = numbered(5'000, 1000, 2);
+  FakeSource source(log);
+  source.batch = 100;
+  std::uint64_t most_in_flight = 0;
+  Pipeline* self = nullptr;
+  const auto handler = [&](const Record&) -> Task<void> {
+    most_in_flight = std::max(most_in_flight, self->stats().in_flight);
+    co_await sleep_for(1ms);
+  };
+  Pipeline pipeline(source, {.concurrency = 4, .max_in_flight = 500}, handler, sim);
+  self = &pipeline;
+  EXPECT_TRUE(pipeline.run_until().ok());
+  EXPECT_EQ(pipeline.stats().done, 5'000U);
+  // Of each of the two partitions.
+  EXPECT_GE(most_in_flight, 2 * 500U);
+  EXPECT_LE(most_in_flight, 2 * (500U + source.batch - 1));
 }
 
 TEST(Pipeline, WaitsForWhatRunsWhenAPartitionIsRevokedAndCommitsIt) {

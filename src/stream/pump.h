@@ -15,8 +15,8 @@ class Pump : private Runnable {
  public:
   explicit Pump(Scheduler& scheduler) : scheduler_(scheduler) {}
 
-  // What the caller did before, by operations that are seq_cst too, is seen by the next step: also if it finds
-  // that one posted already, for the step says kRunning before it looks.
+  // A step that begins after this call sees what the caller did before it. A step that runs meanwhile may have missed
+  // it and is followed by another one: run() stores kRunning before step() looks at anything.
   void wake() noexcept {
     State state = state_.load();
     while (true) {
@@ -55,7 +55,8 @@ class Pump : private Runnable {
   }
 
   Scheduler& scheduler_;
-  detail::Atomic<State> state_{State::kIdle};
+  // Written by every step and read by every wake(): on a cache line of its own.
+  alignas(64) detail::Atomic<State> state_{State::kIdle};
 };
 
 }  // namespace keyway

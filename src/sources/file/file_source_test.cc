@@ -1,5 +1,7 @@
 #include "keyway/file_source.h"
 
+#include <chrono>
+#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -104,13 +106,13 @@ TEST(FileSource, ALineOf100MegabytesIsOneRecord) {
   const std::string path =
       folder.write("a", "first\n" + std::string(100'000'000, 'x') + "\nlast\n");
   SourceDriver driver({.paths = {path}});
-  const auto begin = std::chrono::steady_clock::now();
+  const std::clock_t begin = std::clock();  // of the processor: others may keep it busy
   EXPECT_EQ(driver.poll_all(), Polled::kEnd);
-  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+  const double seconds = static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
   ASSERT_EQ(driver.records.size(), 3U);
   EXPECT_EQ(driver.records[1].value.size(), 100'000'000U);
   EXPECT_EQ(driver.records[2].value, "last");
-  EXPECT_LT(took.count(), kSanitized ? 20 : 2);
+  EXPECT_LT(seconds, kSanitized ? 20 : 2);
 }
 
 TEST(FileSource, ALineThatIsTooLongIsAnErrorWithItsPlace) {
