@@ -19,7 +19,7 @@ using detail::TaskCore;
 namespace {
 
 // About 10 us: a short task is over before a sleeper could be woken.
-constexpr int kSpinsBeforeSleep = 400;
+constexpr int kSpinsBeforeSleep = spins_before_sleep(400);
 
 // Whoever waits for a task that it submits: within a task, a wait of that one.
 class Caller final : public detail::Continuation, public detail::RoomWaiter {

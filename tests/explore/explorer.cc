@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <linux/futex.h>
@@ -366,10 +367,17 @@ void release(const void* address, bool keeps_others) {
   ++thread.clock.times[me()];
 }
 
+// The states of a lock.
+constexpr std::uint32_t kFree = 0;
+constexpr std::uint32_t kHeld = 1;
+constexpr std::uint32_t kHeldQuietly = 2;  // neither taking it nor releasing it is a yield point
+
 bool is_quiet(LockRank rank) {
+  if (execution == nullptr) return false;
   const bool of_blocks = rank == LockRank::kBlockDepot || rank == LockRank::kSlabs;
   return of_blocks && !execution->options().explores_blocks;
 }
+std::uint32_t held_state(LockRank rank) { return is_quiet(rank) ? kHeldQuietly : kHeld; }
 
 }  // namespace
 
@@ -401,29 +409,32 @@ void forget(const void* address) {
 void lock(std::uint32_t& held, LockRank rank) {
   if (is_explored) {
     if (!is_quiet(rank)) execution->yield();
-    while (held != 0) execution->block(&held, name_of(rank), {});
+    while (held != kFree) execution->block(&held, name_of(rank), {});
     acquire(&held);
   }
-  if (held != 0)
+  if (held != kFree) {
     fail(FailureKind::kDeadlock,
          std::string("outside of the threads, ") + name_of(rank) + " is still held");
-  held = 1;
+  }
+  held = held_state(rank);
 }
 
 bool try_lock(std::uint32_t& held, LockRank rank) {
   if (is_explored && !is_quiet(rank)) execution->yield();
-  if (held != 0) return false;
+  if (held != kFree) return false;
   if (is_explored) acquire(&held);
-  held = 1;
+  held = held_state(rank);
   return true;
 }
 
-// Not a yield point: a thread that waits for the lock runs after the next one.
+// Not a yield point, as a rule: another thread can run before the next operation on shared state, and until then
+// this one touches nothing that others see.
 void unlock(std::uint32_t& held) {
-  held = 0;
+  const bool quiet = std::exchange(held, kFree) == kHeldQuietly;
   if (!is_explored) return;
   release(&held, /*keeps_others=*/false);
   execution->wake(&held, /*all=*/true);
+  if (!quiet && execution->options().yields_after_unlock) execution->yield();
 }
 
 void announce_wait(const void*) {
@@ -467,7 +478,16 @@ void require(bool condition, const char* message) {
 
 TimePoint now() { return execution->now(); }
 
+void yield() {
+  if (is_explored) execution->yield();
+}
+
 void wait_until(const char* what, const std::function<bool()>& holds, Deadline deadline) {
+  if (!is_explored) {
+    if (!holds())
+      fail(FailureKind::kDeadlock, std::string("outside of the threads, one waits for ") + what);
+    return;
+  }
   execution->yield();
   while (!holds()) {
     if (!execution->block(&holds, what, deadline, &holds)) return;
@@ -476,6 +496,8 @@ void wait_until(const char* what, const std::function<bool()>& holds, Deadline d
 void changed() {
   if (is_explored) execution->wake_if_condition_holds();
 }
+
+int this_thread() { return is_explored ? execution->running() : -1; }
 
 Uninterrupted::Uninterrupted() {
   if (is_explored) ++execution->current().uninterrupted;

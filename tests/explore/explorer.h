@@ -56,6 +56,9 @@ struct ScenarioOptions {
   // Whether the locks of the block pool are yield points too. The pool's state outlives an execution, so
   // other scenarios would not repeat themselves.
   bool explores_blocks = false;
+  // Whether another thread may run first after an unlock too, not only before the next operation on shared state.
+  // For plain data that belongs to a thread by protocol, and not by a lock.
+  bool yields_after_unlock = false;
   // Whether a wait with a deadline may time out at any moment, or only when no thread can run.
   bool times_out_any_time = false;
 };
@@ -97,13 +100,19 @@ Outcome explore(const ScenarioOptions& options, Strategy& strategy, std::uint64_
 void require(bool condition, const char* message);
 [[noreturn]] void fail(FailureKind kind, const std::string& message);
 
+// A yield point of the scenario's own.
+void yield();
+
 // Virtual time. It advances when a wait with a deadline times out.
 std::chrono::steady_clock::time_point now();
 
-// Blocks the calling thread until `holds` is true. It is asked whenever another thread has called changed().
-// For the scenario's own waits: one yield point each.
+// Blocks the calling thread until `holds` is true, which is asked whenever another thread has called changed(), or
+// until the deadline. For the scenario's own waits: one yield point each. Orders nothing but time: to the explorer,
+// what one thread did before changed() does not happen before what the other one does after its wait.
 void wait_until(const char* what, const std::function<bool()>& holds, Deadline deadline = {});
 void changed();
+// Which explored thread calls; -1: none.
+int this_thread();
 
 // While it lives, the calling thread is not interrupted.
 class Uninterrupted {
