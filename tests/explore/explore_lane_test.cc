@@ -71,7 +71,7 @@ class LaneScenario : public Scenario, public LaneOwner {
       auto& item = static_cast<Item&>(*taken.waiter);
       const std::uint32_t units = taken.units;
       begin(item, units);
-      during(item, units);
+      if (!during(item, units)) return;
       end(item, units);
       taken = lane_.finish(LaneOutcome::kSucceeded, /*go_on=*/true, units);
       post(taken.post_turn);
@@ -86,7 +86,8 @@ class LaneScenario : public Scenario, public LaneOwner {
     next = std::max(next, item.place + 1);
   }
   void end(Item&, std::uint32_t units) { running_ -= units; }
-  virtual void during(Item&, std::uint32_t) {}
+  // False if the task gave its permits back, and will be taken once more.
+  virtual bool during(Item&, std::uint32_t) { return true; }
 
   void check() override {
     const LaneCounts counts = lane_.counts();
@@ -241,6 +242,47 @@ class Pauses final : public LaneScenario {
   std::array<Item, 2> items_;
 };
 TEST(ExploreLane, PauseAgainstTakeAndFinish) { expect_holds<Pauses>("Lane", {.threads = 3}); }
+
+// The first task gives its permit back for the one behind it, and comes back in front of all others.
+class GivesBack final : public LaneScenario {
+ public:
+  GivesBack() : LaneScenario({.running = 1}) {
+    submitters_ = 2;
+    checks_order_ = false;
+    returner_.submitter = 0;
+  }
+  void run(int thread) override {
+    if (thread == 0) {
+      for (Item& item : items_) submit(0, item);
+    } else if (thread == 1) {
+      submit(1, other_);
+    }
+    if (thread < 2) submitter_is_done();
+    work();
+  }
+
+ private:
+  bool during(Item& item, std::uint32_t units) override {
+    if (&item != &items_[0]) return true;
+    end(item, units);
+    const Lane::GivenBack given = lane_.give_back_for(&items_[1], units);
+    post(given.post_turn);
+    if (!given.given_back) {
+      begin(item, units);
+      return true;
+    }
+    post(lane_.enter_in_front(returner_) == Lane::Entered::kNeedsTurn);
+    return false;
+  }
+
+  std::array<Item, 2> items_;
+  Item other_;
+  Item returner_;
+};
+TEST(ExploreLane, GiveBackAndComeAgain) { expect_holds<GivesBack>("Lane"); }
+TEST(ExploreLane, GiveBackAndComeAgainOfThreeThreads) {
+  expect_holds<GivesBack>("Lane", {.threads = 3});
+}
 
 class Ranked final : public LaneScenario {
  public:
