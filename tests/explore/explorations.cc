@@ -21,6 +21,7 @@ struct Totals {
   std::uint64_t tests = 0;
   std::uint64_t exhausted = 0;
   std::uint64_t executions = 0;
+  std::uint64_t distinct = 0;
   std::uint64_t steps = 0;
   std::uint64_t divergences = 0;
 };
@@ -55,14 +56,15 @@ class PrintsTotals final : public testing::Environment {
  public:
   void TearDown() override {
     if (totals.empty()) return;
-    std::printf("%-16s %6s %10s %14s %12s %12s\n", "component", "tests", "exhausted",
-                "interleavings", "steps", "diverged");
+    std::printf("%-16s %6s %10s %14s %12s %12s %9s\n", "component", "tests", "exhausted",
+                "interleavings", "distinct", "steps", "diverged");
     Totals sum;
     for (const auto& [component, of] : totals) {
       print(component.c_str(), of);
       sum.tests += of.tests;
       sum.exhausted += of.exhausted;
       sum.executions += of.executions;
+      sum.distinct += of.distinct;
       sum.steps += of.steps;
       sum.divergences += of.divergences;
     }
@@ -72,8 +74,8 @@ class PrintsTotals final : public testing::Environment {
  private:
   static void print(const char* name, const Totals& of) {
     const auto number = [](std::uint64_t count) { return static_cast<unsigned long long>(count); };
-    std::printf("%-16s %6llu %10llu %14llu %12llu %12llu\n", name, number(of.tests),
-                number(of.exhausted), number(of.executions), number(of.steps),
+    std::printf("%-16s %6llu %10llu %14llu %12llu %12llu %9llu\n", name, number(of.tests),
+                number(of.exhausted), number(of.executions), number(of.distinct), number(of.steps),
                 number(of.divergences));
   }
 };
@@ -90,18 +92,23 @@ void expect_holds(std::string_view component, const ScenarioOptions& options,
   Totals& sum = totals.try_emplace(std::string(component)).first->second;
   ++sum.tests;
   std::uint64_t left = budget();
-  Step steps[] = {{"at most 2 preemptions", exhaustive(kPreemptions), 60},
-                  {"PCT of depth 2", pct(2, kSeed), 33},
-                  {"PCT of depth 3", pct(3, kSeed), 50},
-                  {"random", uniform(kSeed), 100}};
+  Step steps[] = {
+      {"at most 1 preemption", exhaustive(1), 15},  {"at most 2 preemptions", exhaustive(2), 60},
+      {"at most 3 preemptions", exhaustive(3), 60}, {"PCT of depth 2", pct(2, kSeed), 33},
+      {"PCT of depth 3", pct(3, kSeed), 50},        {"random", uniform(kSeed), 100}};
+  bool exhausted = true;  // of those with fewer preemptions
   for (Step& step : steps) {
+    const bool goes_further = &step == &steps[2];
+    if (goes_further && !exhausted) continue;
     const std::uint64_t share = std::max<std::uint64_t>(1, left * step.share / 100);
     const Outcome outcome = explore(make, options, *step.strategy, share);
     left -= std::min(left, outcome.executions);
     sum.executions += outcome.executions;
+    sum.distinct += outcome.distinct;
     sum.steps += outcome.steps;
     sum.divergences += outcome.divergences;
-    if (outcome.exhausted) ++sum.exhausted;
+    exhausted = outcome.exhausted;
+    if (&step == &steps[1] && exhausted) ++sum.exhausted;
     if (!outcome.ok()) {
       ADD_FAILURE() << describe(outcome, step.name);
       return;

@@ -2,6 +2,8 @@
 //
 // A DISABLED_ scenario fails: the explorer finds a fault in it that is not repaired yet.
 #include <array>
+#include <coroutine>
+#include <exception>
 #include <string>
 #include <vector>
 
@@ -411,11 +413,17 @@ TEST(ExploreGroups, DISABLED_AListenerOfCompletionWaitsForTheNextTask) {
   expect_holds<CompletedWaitsForTheNext>("GroupExecutor", kThreeThreads);
 }
 
+// The same with another task between them.
 class CompletedSubmitsAndWaits final : public ListenerScenario {
  public:
   void client(int) override {
-    auto a = executor().submit("g", "a", [] {});
-    a.join();
+    {
+      const Uninterrupted both;
+      a_ = executor().submit("g", "a", [] {});
+      b_ = executor().submit("g", "b", [] {});
+    }
+    a_.join();
+    b_.join();
     all_over_.wait("the end of c");
   }
 
@@ -425,12 +433,39 @@ class CompletedSubmitsAndWaits final : public ListenerScenario {
     executor().submit("g", "c", [] {}).join();
     all_over_.set();
   }
+  TaskHandle<void> a_;
+  TaskHandle<void> b_;
   Event all_over_;
 };
-TEST(ExploreGroups, AListenerOfCompletionSubmitsAndWaits) {
+TEST(ExploreGroups, DISABLED_AListenerOfCompletionSubmitsAndWaits) {
   expect_holds<CompletedSubmitsAndWaits>("GroupExecutor", kThreeThreads);
 }
 
+class CompletedDrainsAnotherGroup final : public ListenerScenario {
+ public:
+  void client(int) override {
+    a_ = executor().submit("g", "a", [] {});
+    b_ = executor().submit("h", "b", [] {});
+    a_.join();
+    b_.join();
+    all_over_.wait("the drain");
+  }
+
+ private:
+  void completed(std::string_view id) override {
+    if (id != "a") return;
+    executor().drain_group("h");
+    all_over_.set();
+  }
+  TaskHandle<void> a_;
+  TaskHandle<void> b_;
+  Event all_over_;
+};
+TEST(ExploreGroups, AListenerOfCompletionDrainsAnotherGroup) {
+  expect_holds<CompletedDrainsAnotherGroup>("GroupExecutor", kThreeThreads);
+}
+
+// On one thread: b cannot have begun while the listener of a runs.
 class CompletedCancelsTheNext final : public ListenerScenario {
  public:
   void client(int) override {
@@ -442,8 +477,7 @@ class CompletedCancelsTheNext final : public ListenerScenario {
     a_.join();
     b_.join();
     all_over_.wait("the end of a");
-    require(cancelled_ != b_ran_,
-            "a task that did not begin was not cancelled, or ran all the same");
+    require(cancelled_ && !b_ran_, "a task that had not begun was not cancelled");
   }
 
  private:
@@ -458,9 +492,72 @@ class CompletedCancelsTheNext final : public ListenerScenario {
   bool b_ran_ = false;
   Event all_over_;
 };
-TEST(ExploreGroups, AListenerOfCompletionCancelsTheNextTask) {
-  // On one thread b cannot have begun.
+TEST(ExploreGroups, DISABLED_AListenerOfCompletionCancelsTheNextTask) {
   expect_holds<CompletedCancelsTheNext>("GroupExecutor");
+}
+
+// On one thread: nothing begins after shutdown().
+class CompletedShutsDown final : public ListenerScenario {
+ public:
+  void client(int) override {
+    std::vector<TaskHandle<void>> handles;
+    {
+      const Uninterrupted all;
+      for (const char* id : {"1", "2", "3"}) {
+        handles.push_back(executor().submit(
+            "g", id, [this] { require(!shut_down_, "a task began after shutdown()"); }));
+      }
+    }
+    for (auto& handle : handles) handle.join();
+  }
+
+ private:
+  void completed(std::string_view id) override {
+    if (id != "2") return;
+    executor().shutdown();
+    shut_down_ = true;
+  }
+  bool shut_down_ = false;
+};
+TEST(ExploreGroups, DISABLED_AListenerOfCompletionShutsDown) {
+  expect_holds<CompletedShutsDown>("GroupExecutor");
+}
+
+// A coroutine that is not the library's goes on on the thread that ended the task it awaited.
+struct ForeignCoroutine {
+  struct promise_type {
+    ForeignCoroutine get_return_object() { return {}; }
+    std::suspend_never initial_suspend() noexcept { return {}; }
+    std::suspend_never final_suspend() noexcept { return {}; }
+    void return_void() {}
+    void unhandled_exception() { std::terminate(); }
+  };
+};
+class ForeignCoroutineWaitsForTheNext final : public GroupScenario {
+ public:
+  ForeignCoroutineWaitsForTheNext() : GroupScenario(1, {}) {}
+  void client(int) override {
+    {
+      const Uninterrupted both;
+      a_ = executor().submit("g", "a", [] {});
+      b_ = executor().submit("g", "b", [] {});
+    }
+    await_both();
+    all_over_.wait("the end of b");
+  }
+
+ private:
+  ForeignCoroutine await_both() {
+    co_await a_;
+    b_.join();
+    all_over_.set();
+  }
+  TaskHandle<void> a_;
+  TaskHandle<void> b_;
+  Event all_over_;
+};
+TEST(ExploreGroups, DISABLED_AForeignCoroutineWaitsForTheNextTask) {
+  expect_holds<ForeignCoroutineWaitsForTheNext>("GroupExecutor", kThreeThreads);
 }
 
 class StartedWaitsForAnother final : public ListenerScenario {
@@ -561,6 +658,7 @@ class PostedTaskGoesAtOnce final : public GroupScenario {
   void client(int number) override {
     if (number == 1) {
       (void)executor().set_limit("a-group-with-a-rather-long-name", 2);
+      executor().shutdown_group("a-group-with-a-rather-long-name");
       return;
     }
     (void)executor().post("a-group-with-a-rather-long-name", [] {});
@@ -577,7 +675,7 @@ class PostedTaskGoesAtOnce final : public GroupScenario {
     return policy;
   }
 };
-TEST(ExploreGroups, APostedTaskMayBeGoneOnceItIsIn) {
+TEST(ExploreGroups, DISABLED_APostedTaskMayBeGoneOnceItIsIn) {
   expect_holds<PostedTaskGoesAtOnce>("GroupExecutor", kThreeThreads);
 }
 
@@ -624,6 +722,95 @@ class WaitsForRoom final : public GroupScenario {
 };
 TEST(ExploreGroups, SubmittersThatWaitForRoom) {
   expect_holds<WaitsForRoom>("GroupExecutor", kThreeThreads);
+}
+
+class ExpiryAgainstStart final : public GroupScenario {
+ public:
+  ExpiryAgainstStart() : GroupScenario(1, {}) {}
+  void client(int) override {
+    auto first = executor().submit("g", "first", [] { yield(); });
+    auto task =
+        executor().submit("g", TaskOptions{.id = "late", .start_within = std::chrono::seconds(1)},
+                          [this] { ran_ = true; });
+    const TaskStatus status = task.join().status;
+    require(status == (ran_ ? TaskStatus::kSuccess : TaskStatus::kExpired),
+            "the status does not say what happened");
+    first.join();
+  }
+
+ private:
+  bool ran_ = false;
+};
+TEST(ExploreGroups, ExpiryAgainstStart) {
+  expect_holds<ExpiryAgainstStart>("GroupExecutor", {.threads = 3, .times_out_any_time = true});
+}
+
+class PausesAGroup final : public GroupScenario {
+ public:
+  PausesAGroup() : GroupScenario(2, {.global_max_in_flight = 2}) {}
+  void client(int number) override {
+    if (number == 1) {
+      executor().pause_group("g");
+      executor().resume_group("g");
+      return;
+    }
+    std::vector<TaskHandle<void>> handles;
+    for (const char* key : {"g", "h", "g"}) {
+      handles.push_back(
+          executor().submit(key, "1", [this] { const Gauge::Inside inside(gauge_, 2); }));
+    }
+    for (auto& handle : handles) handle.join();
+  }
+
+ private:
+  Gauge gauge_;
+};
+TEST(ExploreGroups, PauseGroupAgainstSubmit) {
+  expect_holds<PausesAGroup>("GroupExecutor", kThreeThreads);
+}
+
+class KeepsTheNewest final : public GroupScenario {
+ public:
+  KeepsTheNewest() : GroupScenario(2, {}) {}
+  void client(int) override {
+    auto task = executor().submit(
+        "g", TaskOptions{.id = "same", .conflation = Conflation::kKeepNewest}, [this] {
+          yield();
+          ++ran_;
+        });
+    const TaskStatus status = task.join().status;
+    succeeded_ += status == TaskStatus::kSuccess ? 1 : 0;
+    require(status == TaskStatus::kSuccess || status == TaskStatus::kCancelled, "another status");
+  }
+  void check() override { require(ran_ == succeeded_ && ran_ >= 1, "the newest did not run"); }
+
+ private:
+  int ran_ = 0;
+  int succeeded_ = 0;
+};
+TEST(ExploreGroups, TheNewestOfTwoWithOneId) {
+  expect_holds<KeepsTheNewest>("GroupExecutor", kThreeThreads);
+}
+
+// A queue of all groups together, of which tasks take and give up places.
+class GlobalQueue final : public GroupScenario {
+ public:
+  GlobalQueue() : GroupScenario(2, {.global_max_in_flight = 1, .global_queue_threshold = 1}) {}
+  void client(int number) override {
+    auto task = executor().submit_within(std::chrono::hours(1), number == 0 ? "a" : "b", {},
+                                         [this] { const Gauge::Inside inside(gauge_, 1); });
+    require(task.ok(), "there was no room within an hour");
+    auto next = executor().submit_within(std::chrono::hours(1), "c", {},
+                                         [this] { const Gauge::Inside inside(gauge_, 1); });
+    require(next.ok(), "there was no room within an hour");
+  }
+  void finish() override { executor().drain(); }
+
+ private:
+  Gauge gauge_;
+};
+TEST(ExploreGroups, SubmittersThatWaitForAPlaceInTheGlobalQueue) {
+  expect_holds<GlobalQueue>("GroupExecutor", kThreeThreads);
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <thread>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -28,6 +29,7 @@ using TimePoint = std::chrono::steady_clock::time_point;
 struct Report {
   std::atomic<std::uint64_t> executions{0};
   std::atomic<std::uint64_t> steps{0};
+  std::atomic<std::uint64_t> distinct{0};
   std::uint64_t divergences = 0;
   bool exhausted = false;
   bool complete = false;  // the child has ended as it should
@@ -535,6 +537,17 @@ void detail::DataAccesses::read() const {
 
 namespace {
 
+// FNV-1a
+std::uint64_t hash_of_schedule() {
+  std::uint64_t hash = 0xcbf29ce484222325;
+  for (std::uint32_t i = 0; i < report->deviation_count; ++i) {
+    const Deviation& deviation = report->deviations[i];
+    hash = (hash ^ deviation.choice) * 0x100000001b3;
+    hash = (hash ^ deviation.thread) * 0x100000001b3;
+  }
+  return hash;
+}
+
 [[noreturn]] void explore_in_this_process(const std::function<std::unique_ptr<Scenario>()>& make,
                                           const ScenarioOptions& options, Strategy& strategy,
                                           std::uint64_t executions) {
@@ -544,6 +557,7 @@ namespace {
   CPU_SET(static_cast<std::size_t>(sched_getcpu()), &core);
   sched_setaffinity(0, sizeof core, &core);
   execution = new Execution(options, strategy);
+  std::unordered_set<std::uint64_t> schedules;
   while (report->executions.load(std::memory_order_relaxed) < executions && strategy.next()) {
     {
       const std::unique_ptr<Scenario> scenario = make();
@@ -551,6 +565,9 @@ namespace {
       scenario->check();
     }
     report->executions.fetch_add(1, std::memory_order_relaxed);
+    if (schedules.insert(hash_of_schedule()).second) {
+      report->distinct.fetch_add(1, std::memory_order_relaxed);
+    }
   }
   report->divergences = strategy.divergences();
   report->exhausted = strategy.is_exhausted();
@@ -638,6 +655,7 @@ Outcome explore(const std::function<std::unique_ptr<Scenario>()>& make,
                   tail_of(errors).c_str());
   }
   Outcome outcome{.executions = report->executions,
+                  .distinct = report->distinct,
                   .steps = report->steps,
                   .divergences = report->divergences,
                   .exhausted = report->exhausted,

@@ -76,6 +76,7 @@ const char* name_of(FailureKind kind);
 
 struct Outcome {
   std::uint64_t executions = 0;
+  std::uint64_t distinct = 0;  // of these, with a schedule of their own
   std::uint64_t steps = 0;
   std::uint64_t divergences = 0;  // executions that did not repeat their prefix
   bool exhausted = false;
