@@ -1,4 +1,4 @@
-// GlobalGate by itself: no more permits are out than the limit, and nobody in line is forgotten.
+// GlobalGate by itself: no more permits are out than the limit, and every lane in line is served.
 #include <array>
 #include <deque>
 #include <optional>
@@ -17,8 +17,8 @@ class GateScenario : public Scenario, public LaneOwner {
   void run_turn(Lane&, Turn&) override {}
   void check() override {
     const GlobalGate::Use use = gate_.use();
-    require(use.in_flight == 0 && use.in_line == 0, "somebody is still there");
-    require(served_ == expected_, "somebody was not served");
+    require(use.in_flight == 0 && use.in_line == 0, "a permit or a lane in line is left");
+    require(served_ == expected_, "a lane was not served");
   }
 
  protected:
@@ -105,7 +105,7 @@ TEST(ExploreGate, SetLimitAgainstEnterAndLeaveByAge) {
   expect_holds<LimitChanges<GateOrder::kAge>>("GlobalGate", {.threads = 3});
 }
 
-// One that gave its permit back comes again, in front of all lanes.
+// A task that gave its permit back comes again, in front of all lanes.
 template <GateOrder kOrder>
 class Returns final : public GateScenario<kOrder> {
  public:

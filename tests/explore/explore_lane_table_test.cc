@@ -1,5 +1,5 @@
-// LaneTable and ReadyQueue: a lane is never freed while somebody is inside, and nobody is lost between a lane that
-// goes and one that is made; what is pushed is popped, in order.
+// LaneTable: a lane is never freed while a waiter or a runner is inside, and no waiter is lost between a lane that is freed
+// and the next one of its key. ReadyQueue: every item is popped once, in the order of the pushes.
 #include <array>
 #include <string_view>
 
@@ -22,7 +22,7 @@ class TableScenario : public Scenario, public LaneOwner {
   static constexpr std::string_view kKey = "a-key-that-is-longer-than-the-lane-has-room-for";
   const std::size_t hash_ = LaneTable::hash(kKey);
 
-  // True if it got in; then it was run by whoever had the turn.
+  // True if the waiter got in. Then the thread that has the turn runs it.
   bool visit(Waiter& waiter) {
     LaneTable::Entry entry = table_.enter(kKey, hash_, waiter, nullptr);
     if (entry.entered == LaneTable::Entered::kNeedsLimits) {
@@ -103,7 +103,7 @@ class CloseAgainstEnter final : public TableScenario {
       return;
     }
     table_.close();
-    // Whoever got in is seen now.
+    // Every waiter that got in is seen now.
     table_.for_each([&](Lane& lane) {
       for (Waiter* waiter = lane.drain(); waiter != nullptr; waiter = waiter->next) ++drained_;
     });

@@ -1,8 +1,8 @@
-// Lane: threads that enter, take, finish, withdraw, drain, give back and change limits, in every order.
+// Lane: threads that enter, take, finish, withdraw, drain, give back and change limits.
 //
-// What must hold: never more run than the limit; waiters of one submitter start in the order they entered; no
-// two turns are out; every waiter that entered is run, withdrawn or drained, for a wake-up that is lost leaves
-// the workers waiting, which the explorer sees.
+// Requirements: no more run than the limit; waiters of one submitter start in the order they entered; at most one turn
+// is posted; every waiter that entered is run, withdrawn or drained. If a wake-up is lost, the workers wait for a turn
+// for ever, and the explorer reports a deadlock.
 #include <algorithm>
 #include <array>
 
@@ -82,7 +82,7 @@ class LaneScenario : public Scenario, public LaneOwner {
     running_ += units;
     require(running_ <= most_, "more run than the limit allows");
     int& next = started_[static_cast<std::size_t>(item.submitter)];
-    if (checks_order_) require(item.place >= next, "a waiter overtook one that entered before it");
+    if (checks_order_) require(item.place >= next, "a waiter overtook an earlier one");
     next = std::max(next, item.place + 1);
   }
   void end(Item&, std::uint32_t units) { running_ -= units; }
@@ -91,7 +91,7 @@ class LaneScenario : public Scenario, public LaneOwner {
 
   void check() override {
     const LaneCounts counts = lane_.counts();
-    require(counts.running == 0 && counts.waiting == 0, "somebody is still inside");
+    require(counts.running == 0 && counts.waiting == 0, "a waiter or a runner is left");
     require(lane_.idle(), "the lane is not idle");
   }
 
@@ -314,7 +314,7 @@ TEST(ExploreLane, CostsAndPrioritiesOfThreeThreads) {
   expect_holds<Ranked>("Lane", {.threads = 3});
 }
 
-// Those who only look take both locks too: in one order.
+// Functions that only look at a lane take both locks too: in one order.
 class Looks final : public LaneScenario {
  public:
   Looks() : LaneScenario({.running = 1}) { submitters_ = 2; }

@@ -1,4 +1,4 @@
-// LockTable, through KeyLocks: one holder of a key, or several that share it; who waits gets it.
+// LockTable, through KeyLocks: a key has one holder, or several that share it; every waiter gets it, or gives up.
 #include <array>
 #include <chrono>
 

@@ -277,7 +277,7 @@ class BlocksThatTravel final : public Scenario {
     return block;
   }
   void free(Block* block) {
-    require(block->self == block, "somebody wrote into a block that was in use");
+    require(block->self == block, "a block was overwritten while it was in use");
     std::erase(live_, block);
     keyway::detail::deallocate_block(block, kBytes);
   }

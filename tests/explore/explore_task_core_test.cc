@@ -1,7 +1,7 @@
-// TaskCore: a runner that publishes, while others wait, leave a continuation, take the result and let go.
+// TaskCore: a runner that publishes, while other threads wait, leave a continuation, take the result and release.
 //
-// What must hold: the result is seen by whoever sees that the task is done; a continuation that was accepted is
-// told once, one that was refused never; the task is freed once, by the last reference.
+// Requirements: a thread that sees that the task is done sees its result; an accepted continuation is called once, a
+// refused one never; the last reference frees the task, once.
 #include <memory>
 #include <new>
 #include <stop_token>
@@ -37,7 +37,7 @@ class CoreScenario : public Scenario {
           scenario_(scenario) {}
     static void destroy(TaskCore& core, TaskStatus status) {
       CoreScenario& scenario = static_cast<Core&>(core).scenario_;
-      require(status == TaskStatus::kSuccess, "another status than the one that was published");
+      require(status == TaskStatus::kSuccess, "not the published status");
       require(++scenario.freed_ == 1, "freed twice");
       scenario.result_.read();
     }
@@ -54,10 +54,8 @@ class CoreScenario : public Scenario {
   }
   void see_result() {
     require(core_.done(), "not done");
-    require(core_.status() == TaskStatus::kSuccess,
-            "another status than the one that was published");
-    require(core_.ended() == TimePoint(std::chrono::seconds(7)),
-            "another end than the one that was published");
+    require(core_.status() == TaskStatus::kSuccess, "not the published status");
+    require(core_.ended() == TimePoint(std::chrono::seconds(7)), "not the published end");
     require(result_.read() == 42, "a stale result");
   }
   void check() override { require(freed_ == 1, "never freed"); }
@@ -138,7 +136,7 @@ TEST(ExploreTaskCore, ReferencesThatComeAndGo) {
   expect_holds<ManyReferences>("TaskCore", {.threads = 3});
 }
 
-// A stop request is never slept through, and wakes no one else for good.
+// A stop request ends the sleep.
 class StopAgainstSleep final : public CoreScenario {
  public:
   StopAgainstSleep() : CoreScenario(3) {}

@@ -52,7 +52,7 @@ class ExploredScheduler final : public Scheduler {
     }
   }
 
-  // Runs what is posted, and fires timers, until stop().
+  // Runs posted items and fires timers until stop().
   void work() {
     while (true) {
       const std::uint64_t timers_seen = timers_changed_;

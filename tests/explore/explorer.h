@@ -7,10 +7,10 @@
 //   EXPECT_TRUE(explore<TwoWriters>({.threads = 2}, {.strategy = exhaustive(2), .executions = 10'000}).ok());
 //
 // The threads are real threads, but only one runs at a time. Every operation on a detail::Atomic, a SpinLock,
-// a Mutex, a CondVar or a futex is a yield point (base/explore_hooks.h): there the running thread itself asks
-// the strategy who goes on, and hands over if it is another one.
+// a Mutex, a CondVar or a futex is a yield point (base/explore_hooks.h). There the running thread itself asks
+// the strategy which thread goes on, and hands over if it is another thread.
 //
-// What is found:
+// Failures that it finds:
 //   kRequirement  require() was called with false, by the scenario
 //   kRace         two accesses to a Data<T> that no happens-before relation orders
 //   kDeadlock     no thread can run; the message says what each of them waits for
