@@ -12,8 +12,9 @@ target_compile_options(keyway_warnings INTERFACE
   -Woverloaded-virtual
   # Options are structs with defaults, written {.limit = 4}: what is left out is meant.
   -Wno-missing-field-initializers
-  # The locks in src/base are annotated.
+  # The locks in src/base are annotated; -beta checks KEYWAY_ACQUIRED_AFTER.
   $<$<CXX_COMPILER_ID:Clang>:-Wthread-safety>
+  $<$<CXX_COMPILER_ID:Clang>:-Wthread-safety-beta>
   # GCC 12 sees overlapping copies inside std::string's operator+, and parameters of coroutines that nobody set,
   # where there are none.
   $<$<AND:$<CXX_COMPILER_ID:GNU>,$<VERSION_LESS:$<CXX_COMPILER_VERSION>,13>>:-Wno-restrict>

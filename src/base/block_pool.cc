@@ -16,6 +16,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <cstring>
 #include <new>
 #include <unordered_map>
 #include <utility>
@@ -447,6 +448,9 @@ void deallocate_block(void* block, std::size_t size_bytes) noexcept {
   ThreadCache* cache = this_thread_cache;
   if (cache == nullptr) [[unlikely]]
     cache = make_cache();
+#if defined(KEYWAY_EXPLORE)
+  std::memset(block, 0xdd, size_bytes);  // so that a use after free shows
+#endif
   const std::size_t size_class = class_of(size_bytes);
   if (cache != nullptr) {
     cache->deallocate(block, size_class);

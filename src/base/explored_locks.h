@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "base/explore_hooks.h"
+#include "base/thread_annotations.h"
 
 namespace keyway::explore {
 
@@ -32,7 +33,7 @@ class ExploredCondition {
 
  private:
   template <class Mutex>
-  void wait(Mutex& mutex, Deadline deadline) {
+  void wait(Mutex& mutex, Deadline deadline) KEYWAY_NO_THREAD_SAFETY_ANALYSIS {
     announce_wait(this);
     mutex.unlock();
     wait_for_notify(this, deadline);

@@ -29,6 +29,15 @@ TEST(LockOrder, ALockReleasedEarlyDoesNotCountAnyMore) {
   SpinGuard again(dispatch);
 }
 
+TEST(LockOrder, LocksUnderWhichUserCodeRunsHaveNoOrderAmongEachOther) {
+  Mutex<LockRank::kDatabase> one;
+  Mutex<LockRank::kDatabase> other;
+  Mutex<LockRank::kDeadLetterLog> log;
+  MutexLock first(one);
+  MutexLock second(other);
+  MutexLock third(log);
+}
+
 #if defined(KEYWAY_CHECK_LOCK_RANKS)
 
 TEST(LockOrderDeathTest, TheWrongOrderEndsTheProgramAndNamesBothLocks) {

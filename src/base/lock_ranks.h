@@ -13,10 +13,12 @@
 namespace keyway {
 
 enum class LockRank : std::uint8_t {
-  // ---- Locks under which user code runs by contract. The user code may call any part of the library.
-
   // The end of a SerialDispatcher's threads. Under it: everything below.
   kSerialShutdown,
+
+  // ---- Locks under which user code runs by contract. The user code may call any part of the library, and
+  // ---- its author sees to the order of these locks among each other: see is_users().
+
   // DeadLetterLog: one line is written at a time. Under it: everything below.
   kDeadLetterLog,
   // SqliteDatabase: one transaction at a time. Under it: everything below.
@@ -95,6 +97,12 @@ enum class LockRank : std::uint8_t {
   // Any lock under which no other lock is taken.
   kLeaf,
 };
+
+// Whether the lock may be taken under any other such lock, also of the same rank: a transaction within one of
+// another database, for example.
+constexpr bool is_users(LockRank rank) {
+  return rank == LockRank::kDeadLetterLog || rank == LockRank::kDatabase;
+}
 
 constexpr const char* name_of(LockRank rank) {
   switch (rank) {

@@ -27,6 +27,8 @@ namespace keyway {
 
 inline void cpu_relax() { explore::spin(); }
 inline void yield_thread() { explore::spin(); }
+// One look is enough: each lets all other threads run.
+constexpr int spins_before_sleep(int) { return 1; }
 using RawSpinLock = explore::ExploredLock;
 
 #else
@@ -40,6 +42,8 @@ inline void cpu_relax() {
 }
 // For a loop that waits for another thread, which may want this core.
 inline void yield_thread() { std::this_thread::yield(); }
+// How often a loop looks before its thread goes to sleep.
+constexpr int spins_before_sleep(int count) { return count; }
 
 class RawSpinLock {
  public:

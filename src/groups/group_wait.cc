@@ -13,7 +13,7 @@ using detail::TaskCore;
 namespace {
 
 // About 10 us: a short task is over before a sleeper could be woken.
-constexpr int kSpinsBeforeSleep = 400;
+constexpr int kSpinsBeforeSleep = spins_before_sleep(400);
 
 using Waited = detail::TaskOwner::Waited;
 

@@ -23,8 +23,8 @@ namespace {
 // Longer than it takes to wake a sleeper: of two threads that want the same key in turn, the one that waits is still
 // awake when the other, which had to be woken, has done its part; so both stay awake from then on. Most of it is
 // yielding: whoever holds the lock may want this very core.
-constexpr int kSpinsBeforeYield = 256;
-constexpr int kYieldsBeforeSleep = 200;
+constexpr int kSpinsBeforeYield = spins_before_sleep(256);
+constexpr int kYieldsBeforeSleep = spins_before_sleep(200);
 
 // Only the first in line spins. The others sleep until they come first, and are awake when their turn comes: else
 // more threads than cores would keep the one off its core whose turn it is.

@@ -1,9 +1,11 @@
 // How the scenarios are run as tests.
 //
-// A test spends a budget of interleavings on its scenario: first all of those with at most two preemptions, as
-// far as the budget goes, then PCT of depth 2 and 3 and uniformly random ones. By default the budget is small.
-// KEYWAY_INTERLEAVINGS=1000000 spreads a million over the tests of the run instead, and the program prints how
-// many there were for each component. KEYWAY_REPLAY=<schedule>, with a filter for one test, runs just that one.
+// A test spends a budget of interleavings on its scenario: first all of those with at most one preemption, then with
+// at most two, and with three if those were few, as far as the budget goes; then PCT of depth 2 and 3 and uniformly
+// random ones. By default the budget is small. KEYWAY_INTERLEAVINGS=1000000 spreads a million over the tests of the
+// run instead, and the program prints how many there were for each component: how many tests ran all interleavings
+// with two preemptions, and how many schedules were distinct, each strategy counted by itself.
+// KEYWAY_REPLAY=<schedule>, with a filter for one test, runs just that one.
 #pragma once
 
 #include <functional>

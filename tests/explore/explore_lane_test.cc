@@ -1,8 +1,8 @@
-// Lane: threads that enter, take, finish, withdraw, drain, give back and change limits, in every order.
+// Lane: threads that enter, take, finish, withdraw, drain, give back and change limits.
 //
-// What must hold: never more run than the limit; waiters of one submitter start in the order they entered; no
-// two turns are out; every waiter that entered is run, withdrawn or drained, for a wake-up that is lost leaves
-// the workers waiting, which the explorer sees.
+// Requirements: no more run than the limit; waiters of one submitter start in the order they entered; at most one turn
+// is posted; every waiter that entered is run, withdrawn or drained. If a wake-up is lost, the workers wait for a turn
+// for ever, and the explorer reports a deadlock.
 #include <algorithm>
 #include <array>
 
@@ -71,7 +71,7 @@ class LaneScenario : public Scenario, public LaneOwner {
       auto& item = static_cast<Item&>(*taken.waiter);
       const std::uint32_t units = taken.units;
       begin(item, units);
-      during(item, units);
+      if (!during(item, units)) return;
       end(item, units);
       taken = lane_.finish(LaneOutcome::kSucceeded, /*go_on=*/true, units);
       post(taken.post_turn);
@@ -82,15 +82,16 @@ class LaneScenario : public Scenario, public LaneOwner {
     running_ += units;
     require(running_ <= most_, "more run than the limit allows");
     int& next = started_[static_cast<std::size_t>(item.submitter)];
-    if (checks_order_) require(item.place >= next, "a waiter overtook one that entered before it");
+    if (checks_order_) require(item.place >= next, "a waiter overtook an earlier one");
     next = std::max(next, item.place + 1);
   }
   void end(Item&, std::uint32_t units) { running_ -= units; }
-  virtual void during(Item&, std::uint32_t) {}
+  // False if the task gave its permits back, and will be taken once more.
+  virtual bool during(Item&, std::uint32_t) { return true; }
 
   void check() override {
     const LaneCounts counts = lane_.counts();
-    require(counts.running == 0 && counts.waiting == 0, "somebody is still inside");
+    require(counts.running == 0 && counts.waiting == 0, "a waiter or a runner is left");
     require(lane_.idle(), "the lane is not idle");
   }
 
@@ -242,6 +243,47 @@ class Pauses final : public LaneScenario {
 };
 TEST(ExploreLane, PauseAgainstTakeAndFinish) { expect_holds<Pauses>("Lane", {.threads = 3}); }
 
+// The first task gives its permit back for the one behind it, and comes back in front of all others.
+class GivesBack final : public LaneScenario {
+ public:
+  GivesBack() : LaneScenario({.running = 1}) {
+    submitters_ = 2;
+    checks_order_ = false;
+    returner_.submitter = 0;
+  }
+  void run(int thread) override {
+    if (thread == 0) {
+      for (Item& item : items_) submit(0, item);
+    } else if (thread == 1) {
+      submit(1, other_);
+    }
+    if (thread < 2) submitter_is_done();
+    work();
+  }
+
+ private:
+  bool during(Item& item, std::uint32_t units) override {
+    if (&item != &items_[0]) return true;
+    end(item, units);
+    const Lane::GivenBack given = lane_.give_back_for(&items_[1], units);
+    post(given.post_turn);
+    if (!given.given_back) {
+      begin(item, units);
+      return true;
+    }
+    post(lane_.enter_in_front(returner_) == Lane::Entered::kNeedsTurn);
+    return false;
+  }
+
+  std::array<Item, 2> items_;
+  Item other_;
+  Item returner_;
+};
+TEST(ExploreLane, GiveBackAndComeAgain) { expect_holds<GivesBack>("Lane"); }
+TEST(ExploreLane, GiveBackAndComeAgainOfThreeThreads) {
+  expect_holds<GivesBack>("Lane", {.threads = 3});
+}
+
 class Ranked final : public LaneScenario {
  public:
   Ranked() : LaneScenario({.running = 2}) {
@@ -272,7 +314,7 @@ TEST(ExploreLane, CostsAndPrioritiesOfThreeThreads) {
   expect_holds<Ranked>("Lane", {.threads = 3});
 }
 
-// Those who only look take both locks too: in one order.
+// Functions that only look at a lane take both locks too: in one order.
 class Looks final : public LaneScenario {
  public:
   Looks() : LaneScenario({.running = 1}) { submitters_ = 2; }

@@ -7,10 +7,10 @@
 //   EXPECT_TRUE(explore<TwoWriters>({.threads = 2}, {.strategy = exhaustive(2), .executions = 10'000}).ok());
 //
 // The threads are real threads, but only one runs at a time. Every operation on a detail::Atomic, a SpinLock,
-// a Mutex, a CondVar or a futex is a yield point (base/explore_hooks.h): there the running thread itself asks
-// the strategy who goes on, and hands over if it is another one.
+// a Mutex, a CondVar or a futex is a yield point (base/explore_hooks.h). There the running thread itself asks
+// the strategy which thread goes on, and hands over if it is another thread.
 //
-// What is found:
+// Failures that it finds:
 //   kRequirement  require() was called with false, by the scenario
 //   kRace         two accesses to a Data<T> that no happens-before relation orders
 //   kDeadlock     no thread can run; the message says what each of them waits for
@@ -56,6 +56,9 @@ struct ScenarioOptions {
   // Whether the locks of the block pool are yield points too. The pool's state outlives an execution, so
   // other scenarios would not repeat themselves.
   bool explores_blocks = false;
+  // Whether another thread may run first after an unlock too, not only before the next operation on shared state.
+  // For plain data that belongs to a thread by protocol, and not by a lock.
+  bool yields_after_unlock = false;
   // Whether a wait with a deadline may time out at any moment, or only when no thread can run.
   bool times_out_any_time = false;
 };
@@ -73,6 +76,7 @@ const char* name_of(FailureKind kind);
 
 struct Outcome {
   std::uint64_t executions = 0;
+  std::uint64_t distinct = 0;  // of these, with a schedule of their own
   std::uint64_t steps = 0;
   std::uint64_t divergences = 0;  // executions that did not repeat their prefix
   bool exhausted = false;
@@ -97,13 +101,19 @@ Outcome explore(const ScenarioOptions& options, Strategy& strategy, std::uint64_
 void require(bool condition, const char* message);
 [[noreturn]] void fail(FailureKind kind, const std::string& message);
 
+// A yield point of the scenario's own.
+void yield();
+
 // Virtual time. It advances when a wait with a deadline times out.
 std::chrono::steady_clock::time_point now();
 
-// Blocks the calling thread until `holds` is true. It is asked whenever another thread has called changed().
-// For the scenario's own waits: one yield point each.
+// Blocks the calling thread until `holds` is true, which is asked whenever another thread has called changed(), or
+// until the deadline. For the scenario's own waits: one yield point each. Orders nothing but time: to the explorer,
+// what one thread did before changed() does not happen before what the other one does after its wait.
 void wait_until(const char* what, const std::function<bool()>& holds, Deadline deadline = {});
 void changed();
+// Which explored thread calls; -1: none.
+int this_thread();
 
 // While it lives, the calling thread is not interrupted.
 class Uninterrupted {

@@ -1,4 +1,4 @@
-// The explorer finds what it is made to find.
+// The explorer finds planted faults of every kind, and replays them.
 #include "explore/explorer.h"
 
 #include <chrono>

@@ -1,7 +1,7 @@
 // Which thread runs next: the ways in which the explorer chooses.
 //
 // A choice is asked for at each yield point where two or more threads can run. The default choice is to
-// let the running thread go on, or the first one that can run if the running thread cannot. A schedule
+// let the running thread go on, or the first thread that can run if the running one cannot. A schedule
 // is written as the list of choices that differ from the default: "12:1,15:0" means that the 12th choice
 // was thread 1, the 15th thread 0, and all others the default.
 #pragma once

@@ -1,0 +1,150 @@
+// GlobalGate by itself: no more permits are out than the limit, and every lane in line is served.
+#include <array>
+#include <deque>
+#include <optional>
+
+#include <gtest/gtest.h>
+
+#include "explore/explorations.h"
+#include "groups/global_gate.h"
+
+namespace keyway::explore {
+namespace {
+
+template <GateOrder kOrder>
+class GateScenario : public Scenario, public LaneOwner {
+ public:
+  void run_turn(Lane&, Turn&) override {}
+  void check() override {
+    const GlobalGate::Use use = gate_.use();
+    require(use.in_flight == 0 && use.in_line == 0, "a permit or a lane in line is left");
+    require(served_ == expected_, "a lane was not served");
+  }
+
+ protected:
+  explicit GateScenario(int expected) : expected_(expected) {}
+
+  // A turn of the lane: runs if it has a permit, or stands in line.
+  void come(Lane& lane) {
+    if (gate_.enter(lane)) use(lane);
+  }
+  void use(Lane& lane) {
+    pass();
+    post(gate_.leave(lane));
+  }
+  void pass() {
+    require(++in_flight_ <= most_, "more permits are out than the limit allows");
+    yield();
+    --in_flight_;
+    ++served_;
+    changed();
+  }
+  void post(Lane* lane) {
+    if (lane == nullptr) return;
+    posted_.push_back(lane);
+    changed();
+  }
+  // Serves the lanes that come out of the gate.
+  void work() {
+    while (true) {
+      wait_until("a turn", [this] { return !posted_.empty() || served_ == expected_; });
+      if (posted_.empty()) return;
+      Lane* lane = posted_.front();
+      posted_.pop_front();
+      come(*lane);
+    }
+  }
+
+  GlobalGate gate_{1, kOrder};
+  std::array<Lane, 4> lanes_{Lane{*this, "a", 1, {}}, Lane{*this, "b", 2, {}},
+                             Lane{*this, "c", 3, {}}, Lane{*this, "d", 4, {}}};
+  int most_ = 1;
+
+ private:
+  const int expected_;
+  int in_flight_ = 0;
+  int served_ = 0;
+  std::deque<Lane*> posted_;
+};
+
+template <GateOrder kOrder, int kThreads>
+class EnterAgainstLeave final : public GateScenario<kOrder> {
+ public:
+  EnterAgainstLeave() : GateScenario<kOrder>(kThreads) {}
+  void run(int thread) override {
+    this->come(this->lanes_[static_cast<std::size_t>(thread)]);
+    this->work();
+  }
+};
+TEST(ExploreGate, EnterAgainstLeaveByArrival) {
+  expect_holds<EnterAgainstLeave<GateOrder::kArrival, 3>>("GlobalGate", {.threads = 3});
+}
+TEST(ExploreGate, EnterAgainstLeaveByAge) {
+  expect_holds<EnterAgainstLeave<GateOrder::kAge, 3>>("GlobalGate", {.threads = 3});
+}
+
+template <GateOrder kOrder>
+class LimitChanges final : public GateScenario<kOrder> {
+ public:
+  LimitChanges() : GateScenario<kOrder>(2) { this->most_ = 2; }
+  void run(int thread) override {
+    if (thread < 2) {
+      this->come(this->lanes_[static_cast<std::size_t>(thread)]);
+    } else {
+      for (const std::uint32_t limit : {2U, 1U}) {
+        for (Lane* lane : this->gate_.set_limit(limit)) this->post(lane);
+      }
+    }
+    this->work();
+  }
+};
+TEST(ExploreGate, SetLimitAgainstEnterAndLeaveByArrival) {
+  expect_holds<LimitChanges<GateOrder::kArrival>>("GlobalGate", {.threads = 3});
+}
+TEST(ExploreGate, SetLimitAgainstEnterAndLeaveByAge) {
+  expect_holds<LimitChanges<GateOrder::kAge>>("GlobalGate", {.threads = 3});
+}
+
+// A task that gave its permit back comes again, in front of all lanes.
+template <GateOrder kOrder>
+class Returns final : public GateScenario<kOrder> {
+ public:
+  Returns() : GateScenario<kOrder>(3) { this->most_ = 2; }
+  void run(int thread) override {
+    if (thread < 2) {
+      this->come(this->lanes_[static_cast<std::size_t>(thread)]);
+    } else {
+      if (!this->gate_.enter_again(one_)) {
+        wait_until("the permit", [this] { return one_.went_on; });
+      }
+      require(!std::exchange(one_.over, true), "told twice");
+      this->run_with_permit();
+    }
+    this->work();
+  }
+
+ private:
+  void run_with_permit() { this->use(this->lanes_[2]); }
+  struct One final : GlobalGate::Returner {
+    explicit One(Lane& own) : lane(own) {}
+    void go_on() override {
+      require(!went_on, "told twice");
+      went_on = true;
+      changed();
+    }
+    Lane& gate_lane() override { return lane; }
+    Lane& lane;
+    bool went_on = false;
+    bool over = false;
+  };
+  One one_{this->lanes_[2]};
+};
+TEST(ExploreGate, AReturnerAgainstEnterAndLeaveByArrival) {
+  expect_holds<Returns<GateOrder::kArrival>>("GlobalGate", {.threads = 3});
+}
+TEST(ExploreGate, AReturnerAgainstEnterAndLeaveByAge) {
+  expect_holds<Returns<GateOrder::kAge>>("GlobalGate", {.threads = 3});
+}
+
+}  // namespace
+}  // namespace keyway::explore
