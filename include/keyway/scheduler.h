@@ -119,6 +119,10 @@ class Scheduler {
   // A driven scheduler has no threads of its own: it works while its caller sleeps in it.
   virtual bool is_driven() const { return false; }
 
+  // Where code runs that must not wait until a thread of this scheduler is free, nor hold up its timers. Null: there
+  // is no such place.
+  virtual Scheduler* background();
+
   // A scheduler that does not know when it is idle tells nobody. After remove_idle_listener() has
   // returned, the listener is not called any more.
   virtual void add_idle_listener(IdleListener&) {}
@@ -134,6 +138,7 @@ class DrivenScheduler : public Scheduler {
   // Does one step on the calling thread. False if there is nothing to do.
   virtual bool run_one() = 0;
   bool is_driven() const final { return true; }
+  Scheduler* background() final { return nullptr; }
 };
 
 }  // namespace keyway

@@ -2,8 +2,6 @@
 
 #include <utility>
 
-#include "keyway/thread_pool.h"
-
 namespace keyway {
 
 void Endings::tell(std::vector<Ending> endings) {
@@ -26,7 +24,7 @@ void Endings::tell_later(Ending ending) {
     endings_.push_back(std::move(ending));
   }
   post_if_needed(on_scheduler_);
-  if (!scheduler_.is_driven()) post_if_needed(in_background_);
+  if (scheduler_.background() != nullptr) post_if_needed(in_background_);
 }
 
 Ending Endings::next(Helper& helper) {
@@ -48,7 +46,7 @@ void Endings::post_if_needed(Helper& helper) {
     helper.posted = true;
   }
   teller_.begin_use();
-  (helper.scheduler != nullptr ? *helper.scheduler : detail::background_pool()).post(helper);
+  (&helper == &on_scheduler_ ? scheduler_ : *scheduler_.background()).post(helper);
 }
 
 void Endings::help(Helper& helper) {

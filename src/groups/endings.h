@@ -58,11 +58,10 @@ class Endings {
  private:
   // Tells the users of one task, on a thread of `scheduler`.
   struct Helper final : Runnable {
-    Helper(Endings& all, Scheduler* where) : endings(all), scheduler(where) {}
+    explicit Helper(Endings& all) : endings(all) {}
     void run(Turn&) override { endings.help(*this); }
     Endings& endings;
-    Scheduler* const scheduler;  // null: the background pool
-    bool posted = false;         // guarded by the mutex
+    bool posted = false;  // guarded by the mutex
   };
 
   void help(Helper& helper) KEYWAY_EXCLUDES(mutex_);
@@ -74,8 +73,8 @@ class Endings {
   Scheduler& scheduler_;
   Mutex<LockRank::kLeaf> mutex_;
   std::deque<Ending> endings_ KEYWAY_GUARDED_BY(mutex_);
-  Helper on_scheduler_{*this, &scheduler_};
-  Helper in_background_{*this, nullptr};
+  Helper on_scheduler_{*this};
+  Helper in_background_{*this};
 };
 
 }  // namespace keyway

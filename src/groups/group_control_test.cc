@@ -220,6 +220,54 @@ TEST_F(GroupControl, ATaskThatWaitsForAnotherComesBackIntoAPausedGroup) {
   }
 }
 
+// A lane that has been served by the gate, and is then held by a pause, must not keep the global permit.
+TEST_F(GroupControl, ATaskThatBeganBeforeAPauseComesBackThroughTheGate) {
+  make({.global_max_in_flight = 1});
+  auto outer = executor_->submit("a", "outer", [this]() -> Task<int> {
+    auto inner = executor_->submit("b", "inner", []() -> Task<int> {
+      co_await sleep_for(10ms);
+      co_return 7;
+    });
+    co_return (co_await inner).value();
+  });
+  sim_.advance(1ms);  // inner runs and has the permit; outer waits
+  submit("c", 1);     // stands in line at the gate
+  sim_.run_ready();
+  executor_->pause();
+  sim_.run_until_idle();
+  ASSERT_TRUE(outer.is_done());
+  EXPECT_EQ(outer.join().value(), 7);
+  EXPECT_EQ(running("c"), 0U);
+  executor_->resume();
+  sim_.run_until_idle();
+  EXPECT_TRUE(handles_.back().join().ok());
+}
+
+TEST_F(GroupControl, DrainDoesNotWaitForAPausedGroupWithoutTasks) {
+  make({});
+  executor_->pause();
+  submit("a", 1);
+  sim_.run_until_idle();  // its turn is held
+  EXPECT_TRUE(handles_.back().cancel());
+  EXPECT_TRUE(executor_->drain());
+  EXPECT_TRUE(executor_->drain_group("a"));
+}
+
+// ThreadSanitizer sees it if resume() does not order them.
+TEST(GroupControlThreads, WritesBeforeResumeAreSeenByTasksThatBegin) {
+  GroupExecutor executor({});
+  for (int i = 0; i < 200; ++i) {
+    int written = 0;
+    executor.pause();
+    auto handle = executor.submit("g", [&] { return written; });
+    auto other = executor.submit("h", [&] { return written; });
+    written = 1;
+    executor.resume();
+    EXPECT_EQ(handle.join().value(), 1);
+    EXPECT_EQ(other.join().value(), 1);
+  }
+}
+
 TEST_F(GroupControl, DrainWaitsUntilTheLastTaskHasEnded) {
   make({});
   submit("a", 3);

@@ -59,7 +59,8 @@ class SmallPool {
 
 TEST(GroupExecutor, RunsOnAnExecutorOfTheCallers) {
   SmallPool pool(2);
-  GroupExecutor executor({.default_group = {.max_concurrency = 2}}, pool);
+  GroupExecutor executor({.default_group = {.max_concurrency = 2}}, pool,
+                         ExecutorOptions{.threads = 2});
   std::latch both(2);
   auto meet = [&] { both.arrive_and_wait(); };
   auto first = executor.submit("a", "1", meet);

@@ -2,7 +2,9 @@
 #include <coroutine>
 #include <exception>
 #include <stdexcept>
+#include <stop_token>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -250,6 +252,34 @@ TEST(KeyLocksAsync, AreTakenByCoroutinesOfAnyKind) {
   guard.release();
   EXPECT_EQ(got, 2);
   EXPECT_EQ(locks.active_lock_count(), 0U);
+}
+
+// Each resumes the next when it releases; the stack must not grow with the line.
+TEST(KeyLocksAsync, ALongLineOfForeignCoroutinesTakesNoStack) {
+  KeyLocks locks;
+  KeyLocks::Guard guard = locks.lock("a");
+  int got = 0;
+  const auto wait = [](KeyLocks& all, int& count) -> Detached {
+    const KeyLocks::Guard mine = co_await all.lock_async("a");
+    ++count;
+  };
+  constexpr int kLine = 200'000;
+  for (int i = 0; i < kLine; ++i) wait(locks, got);
+  guard.release();
+  EXPECT_EQ(got, kLine);
+}
+
+TEST(KeyLocksAsync, ABlockingLockEndsWithAStopRequest) {
+  KeyLocks locks;
+  const KeyLocks::Guard guard = locks.lock("a");
+  std::stop_source stop;
+  std::thread waiter([&] {
+    EXPECT_THROW(static_cast<void>(locks.lock("a", stop.get_token())), CancelledError);
+  });
+  while (locks.explain("a").waiting == 0) std::this_thread::yield();
+  stop.request_stop();
+  waiter.join();
+  EXPECT_EQ(locks.explain("a").waiting, 0U);
 }
 
 TEST(KeyLocksAsync, AndBlockingOnesShareOneLine) {

@@ -1,9 +1,12 @@
 #include "keyway/scheduler.h"
 
 #include "base/futex.h"
+#include "keyway/thread_pool.h"
 #include "runtime/thread_context.h"
 
 namespace keyway {
+
+Scheduler* Scheduler::background() { return &detail::background_pool(); }
 
 Scheduler* Scheduler::current() { return ThreadContext::here().scheduler; }
 

@@ -304,10 +304,10 @@ TEST_P(SerialBounds, WorkThatHasBegunIsWaitedForHoweverLongItTakes) {
   // On a busy machine it may not begin in time: then it is given longer.
   bool began = false;
   for (Duration time = 1ms; !began; time *= 2) {
-    const Result<int> result = dispatcher.run_within(time, "a", [&] {
+    const Result<int> result = dispatcher.try_run_for("a", time, [&] {
       began = true;
       // Its own time to begin is over when that of a later call, as long, is.
-      EXPECT_EQ(dispatcher.run_within(time, other, [] {}).error().code, ErrorCode::kExpired);
+      EXPECT_EQ(dispatcher.try_run_for(other, time, [] {}).error().code, ErrorCode::kExpired);
       return 7;
     });
     if (began) {

@@ -1,10 +1,12 @@
 #include "keyway/testing/sim_scheduler.h"
 
 #include <algorithm>
+#include <coroutine>
 #include <functional>
 #include <memory>
 #include <numeric>
 #include <set>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,6 +14,7 @@
 #include <gtest/gtest.h>
 
 #include "keyway/task.h"
+#include "runtime/thread_wakeup.h"
 #include "support/jobs.h"
 
 namespace keyway::testing {
@@ -239,6 +242,70 @@ TEST(SimScheduler, AWaitInsideAnItemMakesStepsUntilItIsSatisfied) {
   sim.post(other);
   sim.run_until_idle();
   EXPECT_EQ(order, (std::vector<std::string>{"begins to wait", "other", "goes on"}));
+}
+
+TEST(SimScheduler, AnItemThatWaitsIsNotBuriedBelowOthers) {
+  SimScheduler sim;
+  ThreadWakeup first_may_go_on;
+  ThreadWakeup second_may_go_on;
+  std::vector<std::string> order;
+  Job first([&] {
+    EXPECT_EQ(block(first_may_go_on), WaitEnd::kDone);
+    order.emplace_back("first");
+    second_may_go_on.wake();
+  });
+  // Begins while the first one waits, and needs it to go on.
+  Job second([&] {
+    first_may_go_on.wake();
+    EXPECT_EQ(block(second_may_go_on), WaitEnd::kDone);
+    order.emplace_back("second");
+  });
+  sim.post(first);
+  sim.post(second);
+  sim.run_until_idle();
+  EXPECT_EQ(order, (std::vector<std::string>{"first", "second"}));
+}
+
+TEST(SimScheduler, AnItemMayWaitInsideACatchBlock) {
+  SimScheduler sim;
+  std::vector<std::string> caught;
+  const auto throws_and_waits = [&](const char* what) {
+    try {
+      throw std::runtime_error(what);
+    } catch (const std::runtime_error&) {
+      ThreadWakeup never;
+      const TimePoint deadline = sim.now() + 1s;
+      EXPECT_EQ(block(never, {.deadline = &deadline}), WaitEnd::kTimedOut);
+      try {
+        throw;
+      } catch (const std::runtime_error& error) {
+        caught.emplace_back(error.what());
+      }
+    }
+  };
+  Job first([&] { throws_and_waits("first"); });
+  Job second([&] { throws_and_waits("second"); });
+  sim.post(first);
+  sim.post(second);
+  sim.run_until_idle();
+  EXPECT_EQ(caught, (std::vector<std::string>{"first", "second"}));
+}
+
+TEST(SimScheduler, AWaitForWhatCanNeverComeIsSaidToBeStuck) {
+  SimScheduler sim;
+  ThreadWakeup never;
+  EXPECT_EQ(block(never, {.scheduler = &sim}), WaitEnd::kStuck);
+}
+
+TEST(SimSchedulerDeathTest, SyncWaitOnASimulationThatHasEndedSaysSo) {
+  SimScheduler sim;
+  struct Never {
+    bool await_ready() const noexcept { return false; }
+    void await_suspend(std::coroutine_handle<>) const noexcept {}
+    void await_resume() const noexcept {}
+  };
+  const auto waits = []() -> Task<> { co_await Never{}; };
+  EXPECT_DEATH(sync_wait(sim, waits()), "nothing more to run");
 }
 
 TEST(SimScheduler, TheSameSeedInterleavesCoroutinesTheSameWay) {

@@ -212,7 +212,7 @@ class WaitsForRoom final : public GroupScenario {
   WaitsForRoom() : GroupScenario(2, policy()) {}
   void client(int) override {
     for (int i = 0; i < 2; ++i) {
-      auto task = executor().submit_within(std::chrono::hours(1), "g", {},
+      auto task = executor().try_submit_for("g", std::chrono::hours(1), {},
                                            [this] { const Gauge::Inside inside(gauge_, 1); });
       require(task.ok(), "there was no room within an hour");
     }
@@ -304,10 +304,10 @@ class GlobalQueue final : public GroupScenario {
  public:
   GlobalQueue() : GroupScenario(2, {.global_max_in_flight = 1, .global_queue_threshold = 1}) {}
   void client(int number) override {
-    auto task = executor().submit_within(std::chrono::hours(1), number == 0 ? "a" : "b", {},
+    auto task = executor().try_submit_for(number == 0 ? "a" : "b", std::chrono::hours(1), {},
                                          [this] { const Gauge::Inside inside(gauge_, 1); });
     require(task.ok(), "there was no room within an hour");
-    auto next = executor().submit_within(std::chrono::hours(1), "c", {},
+    auto next = executor().try_submit_for("c", std::chrono::hours(1), {},
                                          [this] { const Gauge::Inside inside(gauge_, 1); });
     require(next.ok(), "there was no room within an hour");
   }

@@ -265,12 +265,7 @@ class GivesBack final : public LaneScenario {
   bool during(Item& item, std::uint32_t units) override {
     if (&item != &items_[0]) return true;
     end(item, units);
-    const Lane::GivenBack given = lane_.give_back_for(&items_[1], units);
-    post(given.post_turn);
-    if (!given.given_back) {
-      begin(item, units);
-      return true;
-    }
+    post(lane_.give_back(units));
     post(lane_.enter_in_front(returner_) == Lane::Entered::kNeedsTurn);
     return false;
   }

@@ -15,6 +15,7 @@
 
 #include "explore/explorer.h"
 #include "keyway/scheduler.h"
+#include "runtime/current_scheduler.h"
 
 namespace keyway::explore {
 
@@ -48,9 +49,17 @@ class ExploredScheduler final : public Scheduler {
     for (int thread = 0; thread < kMaxThreads; ++thread) {
       const auto i = static_cast<std::size_t>(thread);
       if (thread == this_thread() || seen[i] % 2 == 0) continue;
-      wait_until("a turn in progress", [&, i] { return turns_[i] != seen[i]; });
+      wait_until("a turn in progress", [&, i] { return turns_[i] != seen[i] || blocked_[i] > 0; });
     }
   }
+
+  // A scenario has threads enough for its waits: a wait that leaves none is found as a deadlock.
+  void begin_blocking() override {
+    ++blocked_[static_cast<std::size_t>(this_thread())];
+    changed();
+  }
+  void end_blocking() override { --blocked_[static_cast<std::size_t>(this_thread())]; }
+  Scheduler* background() override { return nullptr; }
 
   // Runs posted items and fires timers until stop().
   void work() {
@@ -83,7 +92,10 @@ class ExploredScheduler final : public Scheduler {
     const auto me = static_cast<std::size_t>(this_thread());
     ++turns_[me];
     Turn turn;
-    item->run(turn);
+    {
+      const CurrentScheduler here(this);
+      item->run(turn);
+    }
     ++turns_[me];
     changed();
     if (turn.again != nullptr) post(*turn.again);
@@ -112,6 +124,7 @@ class ExploredScheduler final : public Scheduler {
   const Timer* firing_ = nullptr;
   int firing_thread_ = -1;
   std::array<std::uint64_t, kMaxThreads> turns_{};  // odd while one is in progress
+  std::array<int, kMaxThreads> blocked_{};  // depth of blocking regions
   bool stopping_ = false;
 };
 

@@ -1,0 +1,217 @@
+// A thread that waits runs nothing else on its stack, and a wait that would leave no thread for what it waits for is
+// refused.
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <latch>
+#include <memory>
+#include <mutex>
+#include <queue>
+#include <stop_token>
+#include <thread>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "keyway/group_executor.h"
+#include "keyway/task.h"
+
+namespace keyway {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto kHang = 20s;
+
+template <class Call>
+std::optional<ErrorCode> code_of(Call call) {
+  try {
+    call();
+  } catch (const Exception& error) {
+    return error.code();
+  }
+  return std::nullopt;
+}
+
+TEST(BlockedThreads, AWaitOnAFixedPoolRunsNoOtherWorkOnItsStack) {
+  GroupExecutor executor({}, ThreadPoolOptions{.threads = 2, .max_threads = 2});
+  std::mutex held;  // what the waiter has, and the other work needs
+  std::latch x_may_end(1);
+  std::atomic<bool> waits = false;
+  auto x = executor.submit("x", [&] { x_may_end.wait(); });
+  auto waiter = executor.submit("waiter", [&] {
+    const std::lock_guard lock(held);
+    waits = true;
+    return x.join_for(kHang).ok();
+  });
+  while (!waits) std::this_thread::yield();
+  auto y = executor.submit("y", [&] { const std::lock_guard lock(held); });
+  x_may_end.count_down();
+  EXPECT_TRUE(waiter.join().value());
+  EXPECT_TRUE(y.join_for(kHang).ok());
+}
+
+TEST(BlockedThreads, ATimeoutAndAStopEndAWaitWhileOtherWorkIsReady) {
+  GroupExecutor executor({.default_group = {.max_concurrency = 8}},
+                         ThreadPoolOptions{.threads = 2, .max_threads = 2});
+  std::latch may_end(1);
+  std::latch busy(1);
+  auto x = executor.submit("x", [&] {
+    busy.count_down();
+    may_end.wait();
+  });
+  busy.wait();
+  std::atomic<int> long_ones = 0;
+  auto waiter = executor.submit("waiter", [&] {
+    // Ready while it waits; none may run on this thread.
+    for (int i = 0; i < 4; ++i) {
+      EXPECT_TRUE(executor.post("long", [&] {
+        ++long_ones;
+        may_end.wait();
+      }));
+    }
+    const auto timed_out = x.join_for(1ms);
+    EXPECT_EQ(timed_out.status, TaskStatus::kTimedOut);
+    std::stop_source stop;
+    stop.request_stop();
+    const auto stopped = x.join(stop.get_token());
+    EXPECT_EQ(stopped.status, TaskStatus::kCancelled);
+    return long_ones.load();
+  });
+  EXPECT_EQ(waiter.join_for(kHang).value(), 0);
+  may_end.count_down();
+}
+
+TEST(BlockedThreads, AWaitThatWouldUseTheLastThreadIsRefusedByName) {
+  GroupExecutor executor({}, ThreadPoolOptions{.threads = 1, .max_threads = 1});
+  auto outer = executor.submit("a", "outer", [&] {
+    auto inner = executor.submit("b", "inner", [] {});
+    try {
+      static_cast<void>(inner.join());
+    } catch (const Exception& error) {
+      EXPECT_EQ(error.code(), ErrorCode::kNoThread);
+      return std::string(error.what());
+    }
+    return std::string();
+  });
+  const std::string message = outer.join().value();
+  EXPECT_NE(message.find("task \"inner\" of group \"b\""), std::string::npos) << message;
+  EXPECT_NE(message.find("no thread would be left"), std::string::npos) << message;
+}
+
+TEST(BlockedThreads, AllButOneThreadOfAFixedPoolMayWait) {
+  GroupExecutor executor({.default_group = {.max_concurrency = 8}},
+                         ThreadPoolOptions{.threads = 3, .max_threads = 3});
+  std::latch all_wait(3);
+  std::atomic<int> refused = 0;
+  std::vector<TaskHandle<void>> waiters;
+  for (int i = 0; i < 3; ++i) {
+    waiters.push_back(executor.submit("waiter", [&] {
+      auto inner = executor.submit("inner", [] {});
+      all_wait.arrive_and_wait();
+      if (code_of([&] { static_cast<void>(inner.join()); }) == ErrorCode::kNoThread) ++refused;
+    }));
+  }
+  for (auto& waiter : waiters) EXPECT_TRUE(waiter.join_for(kHang).ok());
+  EXPECT_LE(refused, 3);
+}
+
+TEST(BlockedThreads, ACoroutineMayWaitOnASingleThread) {
+  GroupExecutor executor({}, ThreadPoolOptions{.threads = 1, .max_threads = 1});
+  const auto nested = [&]() -> Task<int> {
+    auto inner = executor.submit("b", [] { return 2; });
+    co_return (co_await inner).value();
+  };
+  EXPECT_EQ(executor.submit("a", nested).join_for(kHang).value(), 2);
+}
+
+// As many threads as it is told.
+class Threads {
+ public:
+  explicit Threads(int count) {
+    for (int i = 0; i < count; ++i) threads_.emplace_back([this] { run(); });
+  }
+  ~Threads() {
+    {
+      const std::lock_guard lock(mutex_);
+      ended_ = true;
+    }
+    changed_.notify_all();
+    for (std::thread& thread : threads_) thread.join();
+  }
+  void execute(std::function<void()> work) {
+    {
+      const std::lock_guard lock(mutex_);
+      work_.push(std::move(work));
+    }
+    changed_.notify_one();
+  }
+
+ private:
+  void run() {
+    std::unique_lock lock(mutex_);
+    while (true) {
+      changed_.wait(lock, [&] { return ended_ || !work_.empty(); });
+      if (work_.empty()) return;
+      const std::function<void()> work = std::move(work_.front());
+      work_.pop();
+      lock.unlock();
+      work();
+      lock.lock();
+    }
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::queue<std::function<void()>> work_;
+  bool ended_ = false;
+  std::vector<std::thread> threads_;
+};
+
+TEST(BlockedThreads, OnAnExecutorOfUnknownSizeAJoinInATaskIsRefused) {
+  Threads threads(1);
+  GroupExecutor executor({}, threads);
+  auto outer = executor.submit("a", [&] {
+    auto inner = executor.submit("b", [] {});
+    return code_of([&] { static_cast<void>(inner.join()); });
+  });
+  EXPECT_EQ(outer.join_for(kHang).value(), ErrorCode::kNoThread);
+}
+
+TEST(BlockedThreads, OnAnExecutorOfKnownSizeAsManyJoiningTasksAsThreadsDoNotHang) {
+  Threads threads(2);
+  GroupExecutor executor({.default_group = {.max_concurrency = 8}}, threads,
+                         ExecutorOptions{.threads = 2});
+  std::atomic<int> ended = 0;
+  std::vector<TaskHandle<void>> outer;
+  for (int i = 0; i < 50; ++i) {
+    outer.push_back(executor.submit("a", [&] {
+      auto inner = executor.submit("b", [] {});
+      const auto code = code_of([&] { static_cast<void>(inner.join()); });
+      EXPECT_TRUE(!code || code == ErrorCode::kNoThread);
+      ++ended;
+    }));
+  }
+  for (auto& handle : outer) EXPECT_TRUE(handle.join_for(kHang).ok());
+  EXPECT_EQ(ended, 50);
+}
+
+TEST(BlockedThreads, ABranchOfWhenAllMayWaitAgainForItsOwnGroupWithoutAGlobalLimit) {
+  GroupExecutor executor({.default_group = {.max_concurrency = 1}});
+  const auto branch = [&](int times) -> Task<int> {
+    int sum = 0;
+    for (int i = 0; i < times; ++i) {
+      auto inner = executor.submit("g", [] { return 1; });
+      sum += (co_await inner).value();
+    }
+    co_return sum;
+  };
+  const auto both = [&]() -> Task<int> {
+    auto [a, b] = co_await when_all(branch(50), branch(31));
+    co_return a + b;
+  };
+  EXPECT_EQ(executor.submit("g", both).join_for(kHang).value(), 81);
+}
+
+}  // namespace
+}  // namespace keyway
