@@ -35,6 +35,7 @@
 #include <vector>
 
 #include "keyway/detail/operation.h"
+#include "keyway/detail/inline_run.h"
 #include "keyway/detail/task_awaiters.h"
 #include "keyway/detail/task_promise.h"
 #include "keyway/error.h"
@@ -196,8 +197,8 @@ Task<T> with_stop(std::stop_token stop, Task<T> task) {
   co_return TaskAccess::take(task);
 }
 
-// Starts `task` by `start`, with a completion, and blocks the calling thread until that is done.
-// Throws Exception (kWaitCycle, kNoThread) if it could never end.
+// Blocks the calling thread, which is no scheduler's, until it is done. Throws Exception (kWaitCycle) if that could
+// never be: the thread holds a lock that the coroutine needs.
 class SyncWait final : public Completion {
  public:
   SyncWait(Scheduler& scheduler, const Operation& operation);
@@ -212,9 +213,19 @@ class SyncWait final : public Completion {
 
 }  // namespace detail
 
-// Runs a task to its end and blocks the calling thread meanwhile: for main() and for tests.
+// Runs a task to its end and blocks the calling thread meanwhile: for main() and for tests. It goes on on `scheduler`'s
+// threads; on the calling one, if that is a scheduler's, so that it needs no other.
 template <class T>
 T sync_wait(Scheduler& scheduler, Task<T> task, std::stop_token stop = {}) {
+  if (Scheduler::current() != nullptr) {
+    detail::InlineRun run(scheduler);
+    const detail::TaskContext context{
+        &run, std::move(stop),
+        detail::TaskOperation(&detail::Operation::current(), nullptr, &run)};
+    detail::TaskAccess::start(task, context, run);
+    run.wait(context.operation);
+    return detail::TaskAccess::take(task);
+  }
   const detail::TaskContext context{
       &scheduler, std::move(stop),
       detail::TaskOperation(&detail::Operation::current(), nullptr, &scheduler)};

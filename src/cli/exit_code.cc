@@ -49,6 +49,7 @@ ExitCode exit_code(ErrorCode code) {
       return ExitCode::kState;
     case ErrorCode::kShutdown:
     case ErrorCode::kWaitCycle:
+    case ErrorCode::kNoThread:
     case ErrorCode::kResultTaken:
       return ExitCode::kOwnFailure;
   }

@@ -345,7 +345,7 @@ void GroupEngine::run_by_caller(TaskCore& task) {
 // Whether no code of the user's, which might take long, runs between here and its very end.
 bool GroupEngine::ends_silently(const TaskCore& task, TaskStatus status) const {
   return policy_.listener == nullptr && status == TaskStatus::kSuccess &&
-         task.operations().value_is_trivial;
+         task.operations().value_is_silent;
 }
 
 // Gives the task's permits back, before anybody hears that it is done. If it goes on, the next task

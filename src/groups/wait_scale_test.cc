@@ -28,8 +28,9 @@ class WaitScale : public ::testing::Test {
     executor.pause_group("inner");
     std::vector<TaskHandle<int>> handles;
     const auto outer = [&](int i) -> Task<int> {
-      auto inner = executor.submit(inner_group_of(i), [] { return 1; });
-      co_return (co_await inner).value();
+      TaskHandle<int> inner = executor.submit(inner_group_of(i), [] { return 1; });
+      GroupResult<int> result = co_await inner;
+      co_return result.value();
     };
     const auto began = std::chrono::steady_clock::now();
     for (int i = 0; i < count; ++i) {

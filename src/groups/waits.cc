@@ -47,7 +47,7 @@ constexpr detail::TaskOperations Waits::Returning::kOperations{
     .destroy = [](TaskCore&, TaskStatus) {},
     .over_aligned = false,
     .can_stop = false,
-    .value_is_trivial = true,
+    .value_is_silent = true,
     .request_stop = nullptr,
 };
 

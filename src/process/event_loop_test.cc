@@ -45,7 +45,7 @@ struct Pipe {
 
 TEST(EventLoop, HasNothingToDoWhenNothingCanCome) {
   EventLoop loop;
-  EXPECT_TRUE(loop.has_no_threads());
+  EXPECT_TRUE(loop.is_driven());
   EXPECT_FALSE(loop.run_one());
 }
 

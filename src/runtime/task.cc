@@ -85,12 +85,8 @@ SyncWait::SyncWait(Scheduler& scheduler, const Operation& operation)
     : state_(std::make_unique<State>(scheduler, operation)) {
   WaitGraph::Edge& edge = state_->edge;
   edge.operation = &Operation::current();
-  edge.waiter = edge.operation->task();
-  edge.holds_permit = edge.waiter != nullptr && edge.waiter->holds_permits();
   edge.work = state_.get();
-  edge.thread = Scheduler::current();
-  // A thread that is nobody's and holds no lock is in nobody's way.
-  if (edge.waiter == nullptr && edge.thread == nullptr && edge.operation->locks_held == 0) return;
+  if (edge.operation->locks_held == 0) return;  // nothing depends on it
   if (Result<void> begun = WaitGraph::instance().begin(edge); !begun) {
     throw Exception(begun.error());
   }

@@ -33,6 +33,8 @@ class Pipeline::Engine::Measured {
 // finds the key with room for the next record. A wake from within the task would come too early.
 class Pipeline::Engine::TaskEnd {
  public:
+  static constexpr bool kDestructorIsKeyways = true;
+
   explicit TaskEnd(Engine& engine) : engine_(&engine) {}
   TaskEnd(TaskEnd&& other) noexcept : engine_(std::exchange(other.engine_, nullptr)) {}
   TaskEnd& operator=(TaskEnd&&) = delete;

@@ -34,7 +34,7 @@ PipelineOptions without_commits(PipelineOptions options) {
 
 // Runs the pump within post(): what a second worker does that is faster than the thread that woke the pump. Everything
 // else runs in the simulation.
-class FastPump final : public Scheduler {
+class FastPump final : public DrivenScheduler {
  public:
   explicit FastPump(SimScheduler& sim) : sim_(sim) {}
 
@@ -48,8 +48,11 @@ class FastPump final : public Scheduler {
   void add_timer(Timer& timer, TimePoint deadline) override { sim_.add_timer(timer, deadline); }
   bool cancel_timer(Timer& timer) override { return sim_.cancel_timer(timer); }
   void wait_for_turns_in_progress() override {}
-  bool has_no_threads() const override { return true; }
   bool run_one() override { return sim_.run_one(); }
+  Slept sleep(const detail::Atomic<std::uint32_t>& word, std::uint32_t expected,
+              const TimePoint* deadline) override {
+    return sim_.sleep(word, expected, deadline);
+  }
 
  private:
   SimScheduler& sim_;

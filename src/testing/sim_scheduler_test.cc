@@ -95,7 +95,7 @@ TEST(SimScheduler, DoesNothingUntilItIsAskedTo) {
   Job job([&] { ++ran; });
   sim.post(job);
   EXPECT_EQ(ran, 0);
-  EXPECT_TRUE(sim.has_no_threads());
+  EXPECT_TRUE(sim.is_driven());
   EXPECT_TRUE(sim.run_one());
   EXPECT_EQ(ran, 1);
   EXPECT_FALSE(sim.run_one());

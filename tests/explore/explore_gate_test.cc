@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "explore/explorations.h"
+#include "explore/explored_scheduler.h"
 #include "groups/global_gate.h"
 
 namespace keyway::explore {
@@ -30,7 +31,13 @@ class GateScenario : public Scenario, public LaneOwner {
   }
   void use(Lane& lane) {
     pass();
-    post(gate_.leave(lane));
+    const GlobalGate::Next next = gate_.leave(lane);
+    post(next.lane);
+    if (next.returner != nullptr) {
+      ExploredScheduler unused;
+      Aftermath aftermath(unused);
+      next.returner->go_on(aftermath);
+    }
   }
   void pass() {
     require(++in_flight_ <= most_, "more permits are out than the limit allows");
@@ -92,7 +99,7 @@ class LimitChanges final : public GateScenario<kOrder> {
       this->come(this->lanes_[static_cast<std::size_t>(thread)]);
     } else {
       for (const std::uint32_t limit : {2U, 1U}) {
-        for (Lane* lane : this->gate_.set_limit(limit)) this->post(lane);
+        for (Lane* lane : this->gate_.set_limit(limit).lanes) this->post(lane);
       }
     }
     this->work();
@@ -127,10 +134,11 @@ class Returns final : public GateScenario<kOrder> {
   void run_with_permit() { this->use(this->lanes_[2]); }
   struct One final : GlobalGate::Returner {
     explicit One(Lane& own) : lane(own) {}
-    void go_on() override {
+    Lane* go_on(Aftermath&) override {
       require(!went_on, "told twice");
       went_on = true;
       changed();
+      return nullptr;
     }
     Lane& gate_lane() override { return lane; }
     Lane& lane;

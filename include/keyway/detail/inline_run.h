@@ -11,8 +11,8 @@
 #include <coroutine>
 #include <memory>
 
+#include "keyway/detail/task_promise.h"
 #include "keyway/scheduler.h"
-#include "keyway/task.h"
 
 namespace keyway::detail {
 

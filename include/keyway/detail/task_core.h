@@ -119,7 +119,7 @@ struct TaskOperations {
   void (*destroy)(TaskCore&, TaskStatus);
   bool over_aligned;      // needs the alignment of a cache line
   bool can_stop;          // whether there is somebody to hear a stop request
-  bool value_is_trivial;  // to destroy it takes nothing
+  bool value_is_silent;   // to destroy it runs no code of the user's
   // False if there is not.
   bool (*request_stop)(TaskCore&);
 };

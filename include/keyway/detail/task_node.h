@@ -61,6 +61,13 @@ class ValueNode : public TaskCore {
   ~ValueNode() = default;
 };
 
+// Whether the destructor of a value runs no code of the user's: it is trivial, or Keyway's own and says so.
+template <class T>
+inline constexpr bool kDestroysSilently = std::is_trivially_destructible_v<T>;
+template <class T>
+  requires requires { T::kDestructorIsKeyways; }
+inline constexpr bool kDestroysSilently<T> = true;
+
 struct NoStop {};
 struct NoCoroutine {};
 
@@ -283,7 +290,7 @@ constexpr TaskOperations TaskNode<F>::kOperations{
     .destroy = &destroy,
     .over_aligned = alignof(TaskNode) > 16,
     .can_stop = kStop,
-    .value_is_trivial = std::is_trivially_destructible_v<typename Base::KeptType>,
+    .value_is_silent = kDestroysSilently<typename Base::KeptType>,
     .request_stop = &request_stop,
 };
 
