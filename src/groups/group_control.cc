@@ -267,6 +267,8 @@ bool GroupEngine::wait_until_quiet(const TimePoint* deadline, bool refusable) {
   if (Result<void> begun = wait.begin(all, /*bounded=*/deadline != nullptr || !refusable); !begun) {
     throw Exception(begun.error());
   }
+  // To its end: two listeners that drain do not wait for each other's turns.
+  const BlockingRegion region;
   const WaitEnd end =
       quiet_.wait([&] { return table_.all_of([](Lane& lane) { return lane.empty(); }); },
                   /*strict=*/false, deadline, scheduler_);
