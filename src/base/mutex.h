@@ -35,7 +35,7 @@ using RawCondition = std::condition_variable_any;
 
 #endif
 
-template <LockRank kRank = LockRank::kLeaf>
+template <LockRank Rank = LockRank::kLeaf>
 class KEYWAY_CAPABILITY("mutex") Mutex {
  public:
   Mutex() = default;
@@ -43,12 +43,12 @@ class KEYWAY_CAPABILITY("mutex") Mutex {
   Mutex& operator=(const Mutex&) = delete;
 
   void lock() KEYWAY_ACQUIRE() {
-    lock_order::before_lock(kRank);
-    raw_.lock(kRank);
-    lock_order::locked(kRank);
+    lock_order::before_lock(Rank);
+    raw_.lock(Rank);
+    lock_order::locked(Rank);
   }
   void unlock() KEYWAY_RELEASE() {
-    lock_order::unlocked(kRank);
+    lock_order::unlocked(Rank);
     raw_.unlock();
   }
 
@@ -56,31 +56,31 @@ class KEYWAY_CAPABILITY("mutex") Mutex {
   RawMutex raw_;
 };
 
-template <LockRank kRank>
+template <LockRank Rank>
 class KEYWAY_SCOPED_CAPABILITY MutexLock {
  public:
-  explicit MutexLock(Mutex<kRank>& mutex) KEYWAY_ACQUIRE(mutex) : mutex_(mutex) { mutex_.lock(); }
+  explicit MutexLock(Mutex<Rank>& mutex) KEYWAY_ACQUIRE(mutex) : mutex_(mutex) { mutex_.lock(); }
   ~MutexLock() KEYWAY_RELEASE() { mutex_.unlock(); }
   MutexLock(const MutexLock&) = delete;
   MutexLock& operator=(const MutexLock&) = delete;
 
  private:
-  Mutex<kRank>& mutex_;
+  Mutex<Rank>& mutex_;
 };
 
 // Wakes may be spurious: wait in a loop that checks the condition under the mutex. The waiting thread
 // holds no other lock.
 class CondVar {
  public:
-  template <LockRank kRank>
-  void wait(Mutex<kRank>& mutex) KEYWAY_REQUIRES(mutex) {
-    lock_order::before_wait(kRank);
+  template <LockRank Rank>
+  void wait(Mutex<Rank>& mutex) KEYWAY_REQUIRES(mutex) {
+    lock_order::before_wait(Rank);
     condition_.wait(mutex);
   }
-  template <LockRank kRank>
-  void wait_until(Mutex<kRank>& mutex, std::chrono::steady_clock::time_point deadline)
+  template <LockRank Rank>
+  void wait_until(Mutex<Rank>& mutex, std::chrono::steady_clock::time_point deadline)
       KEYWAY_REQUIRES(mutex) {
-    lock_order::before_wait(kRank);
+    lock_order::before_wait(Rank);
     condition_.wait_until(mutex, deadline);
   }
   void notify_one() { condition_.notify_one(); }

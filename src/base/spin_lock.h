@@ -72,7 +72,7 @@ class RawSpinLock {
 
 #endif
 
-template <LockRank kRank = LockRank::kLeaf>
+template <LockRank Rank = LockRank::kLeaf>
 class KEYWAY_CAPABILITY("spin lock") SpinLock {
  public:
   SpinLock() = default;
@@ -80,17 +80,17 @@ class KEYWAY_CAPABILITY("spin lock") SpinLock {
   SpinLock& operator=(const SpinLock&) = delete;
 
   void lock() KEYWAY_ACQUIRE() {
-    lock_order::before_lock(kRank);
-    raw_.lock(kRank);
-    lock_order::locked(kRank);
+    lock_order::before_lock(Rank);
+    raw_.lock(Rank);
+    lock_order::locked(Rank);
   }
   bool try_lock() KEYWAY_TRY_ACQUIRE(true) {
-    const bool taken = raw_.try_lock(kRank);
-    if (taken) lock_order::locked(kRank);
+    const bool taken = raw_.try_lock(Rank);
+    if (taken) lock_order::locked(Rank);
     return taken;
   }
   void unlock() KEYWAY_RELEASE() {
-    lock_order::unlocked(kRank);
+    lock_order::unlocked(Rank);
     raw_.unlock();
   }
 
@@ -98,16 +98,16 @@ class KEYWAY_CAPABILITY("spin lock") SpinLock {
   RawSpinLock raw_;
 };
 
-template <LockRank kRank>
+template <LockRank Rank>
 class KEYWAY_SCOPED_CAPABILITY SpinGuard {
  public:
-  explicit SpinGuard(SpinLock<kRank>& lock) KEYWAY_ACQUIRE(lock) : lock_(lock) { lock_.lock(); }
+  explicit SpinGuard(SpinLock<Rank>& lock) KEYWAY_ACQUIRE(lock) : lock_(lock) { lock_.lock(); }
   ~SpinGuard() KEYWAY_RELEASE() { lock_.unlock(); }
   SpinGuard(const SpinGuard&) = delete;
   SpinGuard& operator=(const SpinGuard&) = delete;
 
  private:
-  SpinLock<kRank>& lock_;
+  SpinLock<Rank>& lock_;
 };
 
 }  // namespace keyway

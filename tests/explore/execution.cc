@@ -401,7 +401,7 @@ void spin() {
 void fail(FailureKind kind, const std::string& message) {
   report->failure = kind;
   std::strncpy(report->message, message.c_str(), sizeof report->message - 1);
-  _exit(0);
+  end_child();
 }
 
 void require(bool condition, const char* message) {

@@ -29,4 +29,7 @@ struct Report {
 // Of the exploration in progress; null: there is none.
 extern Report* report;
 
+// Ends the exploring process, whatever its threads do.
+[[noreturn]] void end_child();
+
 }  // namespace keyway::explore
