@@ -11,6 +11,7 @@
 #include "explore/explorations.h"
 #include "keyway/detail/block_pool.h"
 #include "keyway/detail/task_core.h"
+#include "runtime/blocking.h"
 
 namespace keyway::explore {
 namespace {
@@ -73,7 +74,7 @@ class PublishAgainstSleep final : public CoreScenario {
   PublishAgainstSleep() : CoreScenario(2) {}
   void run(int thread) override {
     if (thread == 0) return publish();
-    require(core_.sleep_until_done(nullptr, {}), "woken before the end");
+    require(block(core_) == WaitEnd::kDone, "woken before the end");
     see_result();
     core_.release();
   }
@@ -118,7 +119,7 @@ class ManyReferences final : public CoreScenario {
       if (core_.done()) see_result();
       core_.release();
     } else {
-      require(core_.sleep_until_done(nullptr, {}), "woken before the end");
+      require(block(core_) == WaitEnd::kDone, "woken before the end");
       takes_ += core_.take_result() ? 1 : 0;
       see_result();
     }
@@ -150,7 +151,7 @@ class StopAgainstSleep final : public CoreScenario {
       const Uninterrupted callbacks;
       stop_.request_stop();
     } else {
-      const bool done = core_.sleep_until_done(nullptr, stop_.get_token());
+      const bool done = block(core_, {.stop = stop_.get_token()}) == WaitEnd::kDone;
       if (!done) require(stop_.stop_requested(), "woken without a reason");
       stopped_.set();
     }
