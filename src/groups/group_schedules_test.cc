@@ -431,7 +431,9 @@ class Schedule final : public TaskLifecycleListener {
     expect(sim_.now() <= task.expires, "started too late: " + std::string(id));
     check_rate(static_cast<std::size_t>(group[0] - 'a'));
     for (const auto& [other_id, other] : known_) {
-      const bool waits = other.started + other.completed + other.rejected == 0;
+      // A task that has expired has left its queue; its users hear of it a moment later.
+      const bool waits = other.started + other.completed + other.rejected == 0 &&
+                         sim_.now() < other.expires;
       if (!waits || other.group != group || other.waits_for_room || task.waits_for_room) continue;
       expect(other.priority < task.priority ||
                  (other.priority == task.priority && other.number > task.number),

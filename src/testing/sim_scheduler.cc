@@ -44,12 +44,13 @@ class SimScheduler::Impl {
     return true;
   }
 
-  bool step() {
+  // False if there is nothing to do, until then.
+  bool step(std::optional<TimePoint> until = std::nullopt) {
     // A timer of this very instant and a ready item may come in either order.
     const std::optional<TimePoint> next = timers_.next_deadline();
     const bool due = next && *next <= now_;
     if (shuffles_ && due && random_below(2) == 0) return timers_.fire_one(now_);
-    return run_ready_item() || let_time_pass(std::nullopt);
+    return run_ready_item() || let_time_pass(until);
   }
 
   void advance(Duration duration) {
@@ -70,10 +71,8 @@ class SimScheduler::Impl {
       running_->fiber.suspend();
     } else {
       while (!over(sleep)) {
-        const bool until_deadline = deadline != nullptr;
-        if (run_ready_item()) continue;
-        if (let_time_pass(until_deadline ? std::optional(*deadline) : std::nullopt)) continue;
-        if (!until_deadline) return Slept::kStuck;
+        if (step(deadline != nullptr ? std::optional(*deadline) : std::nullopt)) continue;
+        if (deadline == nullptr) return Slept::kStuck;
         now_ = std::max(now_, *deadline);
       }
     }

@@ -175,12 +175,18 @@ TEST(SimScheduler, TimeNeverGoesBack) {
   const auto nap = []() -> Task<> { co_await sleep_for(10s); };
   TimePoint after_nap{};
   Job job([&] {
-    sync_wait(sim, nap());  // makes steps, which take the time further than advance() wants to
+    sync_wait(sim, nap());
     after_nap = sim.now();
   });
+  const TimePoint began = sim.now();
   sim.post(job);
   sim.advance(1s);
-  EXPECT_GE(sim.now(), after_nap);
+  EXPECT_EQ(sim.now() - began, 1s) << "an item that waits does not move the time";
+  EXPECT_EQ(after_nap, TimePoint());
+  sim.run_until_idle();
+  EXPECT_EQ(after_nap - began, 10s);
+  sim.advance(0s);
+  EXPECT_EQ(sim.now(), after_nap);
 }
 
 TEST(SimScheduler, TimersOfOneInstantAreStepsOfTheirOwn) {

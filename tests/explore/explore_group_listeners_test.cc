@@ -1,6 +1,4 @@
 // User code that the executor calls when a task starts or ends: it may wait, submit, cancel and shut down.
-//
-// A DISABLED_ scenario fails: the explorer finds a fault in it that is not repaired yet.
 #include <coroutine>
 #include <exception>
 #include <memory>
@@ -65,7 +63,7 @@ class CompletedWaitsForTheNext final : public ListenerScenario {
   TaskHandle<void> b_;
   Event all_over_;
 };
-TEST(ExploreGroupListeners, DISABLED_AListenerOfCompletionWaitsForTheNextTask) {
+TEST(ExploreGroupListeners, AListenerOfCompletionWaitsForTheNextTask) {
   expect_holds<CompletedWaitsForTheNext>("GroupExecutor", kThreeThreads);
 }
 
@@ -93,7 +91,7 @@ class CompletedSubmitsAndWaits final : public ListenerScenario {
   TaskHandle<void> b_;
   Event all_over_;
 };
-TEST(ExploreGroupListeners, DISABLED_AListenerOfCompletionSubmitsAndWaits) {
+TEST(ExploreGroupListeners, AListenerOfCompletionSubmitsAndWaits) {
   expect_holds<CompletedSubmitsAndWaits>("GroupExecutor", kThreeThreads);
 }
 
@@ -148,7 +146,7 @@ class CompletedCancelsTheNext final : public ListenerScenario {
   bool b_ran_ = false;
   Event all_over_;
 };
-TEST(ExploreGroupListeners, DISABLED_AListenerOfCompletionCancelsTheNextTask) {
+TEST(ExploreGroupListeners, AListenerOfCompletionCancelsTheNextTask) {
   expect_holds<CompletedCancelsTheNext>("GroupExecutor");
 }
 
@@ -175,7 +173,7 @@ class CompletedShutsDown final : public ListenerScenario {
   }
   bool shut_down_ = false;
 };
-TEST(ExploreGroupListeners, DISABLED_AListenerOfCompletionShutsDown) {
+TEST(ExploreGroupListeners, AListenerOfCompletionShutsDown) {
   expect_holds<CompletedShutsDown>("GroupExecutor");
 }
 
@@ -212,7 +210,7 @@ class ForeignCoroutineWaitsForTheNext final : public GroupScenario {
   TaskHandle<void> b_;
   Event all_over_;
 };
-TEST(ExploreGroupListeners, DISABLED_AForeignCoroutineWaitsForTheNextTask) {
+TEST(ExploreGroupListeners, AForeignCoroutineWaitsForTheNextTask) {
   expect_holds<ForeignCoroutineWaitsForTheNext>("GroupExecutor", kThreeThreads);
 }
 

@@ -1,7 +1,5 @@
 // Limits and waits of a whole GroupExecutor, through its public headers: no limit is exceeded, no task is lost, every
 // wait ends.
-//
-// A DISABLED_ scenario fails: the explorer finds a fault in it that is not repaired yet.
 #include <array>
 #include <string>
 #include <vector>
@@ -230,7 +228,7 @@ class WhenAllBranches : public GroupScenario {
     co_return result.value() + next.value();
   }
 };
-TEST(ExploreGroups, DISABLED_BranchesThatWaitForTasksOfTheirOwnGroup) {
+TEST(ExploreGroups, BranchesThatWaitForTasksOfTheirOwnGroup) {
   expect_holds<WhenAllBranches<0>>("TaskWaits", kThreeThreads);
 }
 TEST(ExploreGroups, BranchesThatWaitUnderAGlobalLimit) {
@@ -252,7 +250,7 @@ TEST(ExploreGroups, DestroyedAfterTheLastJoinUnderAGlobalLimit) {
 TEST(ExploreGroups, DestroyedAfterAJoinWithinATask) {
   expect_holds<DestroyedAtOnce<NestedJoinInOneGroup>>("GroupExecutor", kThreeThreads);
 }
-TEST(ExploreGroups, DISABLED_DestroyedAfterWaitsOfBranches) {
+TEST(ExploreGroups, DestroyedAfterWaitsOfBranches) {
   expect_holds<DestroyedAtOnce<WhenAllBranches<0>>>("GroupExecutor", kThreeThreads);
 }
 
@@ -283,7 +281,7 @@ class RateOfAGroup final : public GroupScenario {
   TimePoint since_{};
   int started_ = 0;
 };
-TEST(ExploreGroups, DISABLED_NeverMoreThanTheRateAllows) {
+TEST(ExploreGroups, NeverMoreThanTheRateAllows) {
   expect_holds<RateOfAGroup>("TokenBucket", {.threads = 3, .yields_after_unlock = true});
 }
 

@@ -87,8 +87,7 @@ class RecordsOfOneKey final : public Scenario {
 TEST(ExplorePipeline, RecordsOfOneKeyInLine) {
   expect_holds<RecordsOfOneKey<10>>("Pipeline", {.threads = 3});
 }
-// Disabled: the explorer finds a wake-up of the pump that is lost.
-TEST(ExplorePipeline, DISABLED_RecordsOfOneKeySetAside) {
+TEST(ExplorePipeline, RecordsOfOneKeySetAside) {
   expect_holds<RecordsOfOneKey<1>>("Pipeline", {.threads = 3});
 }
 

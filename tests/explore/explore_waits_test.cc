@@ -1,6 +1,4 @@
 // Tasks that wait: for each other, for locks, with a timeout, while limits change and while the executor is shut down.
-//
-// A DISABLED_ scenario fails: the explorer finds a fault in it that is not repaired yet.
 #include <array>
 #include <chrono>
 #include <vector>
