@@ -46,11 +46,12 @@ void Dispatch::set_global_limit(std::uint32_t limit, Aftermath& aftermath) {
   }
 }
 
-// A lane that the gate has served keeps no permit while it waits for something else.
-void Dispatch::give_up_served_permit(Lane& lane, Aftermath& aftermath) {
-  if (!std::exchange(lane.has_global_permit, false)) return;
+// A lane that the gate has served keeps no permit while its turn is kept for something else. True: the caller gives it
+// back once the turn is kept. REQUIRES: the caller still has the turn.
+bool Dispatch::take_served_permit(Lane& lane) {
+  if (!std::exchange(lane.has_global_permit, false)) return false;
   pin_for_gate(lane);  // leave_gate() unpins
-  leave_gate(lane, aftermath);
+  return true;
 }
 
 // ---- pause
@@ -71,10 +72,14 @@ void Dispatch::resume(Aftermath& aftermath) {
 
 // False if the turn goes on: nothing is paused any more, or a task in the lane began before the pause.
 bool Dispatch::hold(Lane& lane, Aftermath& aftermath) {
-  give_up_served_permit(lane, aftermath);
-  MutexLock lock(mutex_);
-  if (!paused_.load(std::memory_order_relaxed) || lane.somebody_returns()) return false;
-  held_at_[&lane] = held_.insert(held_.end(), &lane);
+  bool had_permit = false;
+  {
+    MutexLock lock(mutex_);
+    if (!paused_.load(std::memory_order_relaxed) || lane.somebody_returns()) return false;
+    had_permit = take_served_permit(lane);
+    held_at_[&lane] = held_.insert(held_.end(), &lane);
+  }
+  if (had_permit) leave_gate(lane, aftermath);
   return true;
 }
 
@@ -109,16 +114,20 @@ void Dispatch::give_token_back(Lane& lane, Aftermath& aftermath) {
 
 // False if the lane need not wait: a task in it began before, or the executor is shut down.
 bool Dispatch::park(Lane& lane, GroupState& state, Aftermath& aftermath) {
-  give_up_served_permit(lane, aftermath);
-  MutexLock lock(mutex_);
-  if (no_more_rates_ || lane.somebody_returns()) return false;
-  TimePoint until;
+  bool had_permit = false;
   {
-    SpinGuard guard(state.tokens_lock);
-    until = state.tokens->next_at();
+    MutexLock lock(mutex_);
+    if (no_more_rates_ || lane.somebody_returns()) return false;
+    TimePoint until;
+    {
+      SpinGuard guard(state.tokens_lock);
+      until = state.tokens->next_at();
+    }
+    had_permit = take_served_permit(lane);
+    parked_.insert(&lane);
+    scheduler_.add_timer(state.token_timer, until);
   }
-  parked_.insert(&lane);
-  scheduler_.add_timer(state.token_timer, until);
+  if (had_permit) leave_gate(lane, aftermath);
   return true;
 }
 

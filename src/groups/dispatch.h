@@ -80,7 +80,7 @@ class Dispatch {
   bool hold(Lane& lane, Aftermath& aftermath) KEYWAY_EXCLUDES(mutex_);
   bool park(Lane& lane, GroupState& state, Aftermath& aftermath) KEYWAY_EXCLUDES(mutex_);
   void unpark(Lane& lane, Aftermath& aftermath) KEYWAY_EXCLUDES(mutex_);
-  void give_up_served_permit(Lane& lane, Aftermath& aftermath);
+  bool take_served_permit(Lane& lane) KEYWAY_REQUIRES(mutex_);
 
   // Constant after construction.
   Scheduler& scheduler_;

@@ -43,6 +43,9 @@ class Intake {
   void update_limits(Lane& lane, Aftermath& aftermath);
   void set_limits(Lane& lane, LaneLimits limits, Aftermath& aftermath);
   void set_global_limit(std::uint32_t limit, Aftermath& aftermath);
+  // Fewer may run in the lane than before, or a costlier task stands in it: tasks that wait may have to give permits
+  // back.
+  void room_shrank(std::string_view key, Aftermath& aftermath);
 
   // ---- submits that wait for room
 
@@ -74,9 +77,6 @@ class Intake {
   bool globally_full();
   void let_in(Lane& lane, Aftermath& aftermath);
   void let_all_in(Aftermath& aftermath);
-  // Fewer may run in the lane than before, or a costlier task stands in it.
-  void room_shrank(std::string_view key, Aftermath& aftermath);
-
   const detail::TaskOwner& owner_;  // as the WaitGraph knows it
   LaneTable& table_;
   LimitBook& limits_;
