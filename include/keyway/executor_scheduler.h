@@ -15,7 +15,8 @@
 namespace keyway {
 
 struct ExecutorOptions {
-  // How many threads the executor has at most; 0: not known.
+  // How many threads the executor has at most; 0: not known, perhaps one. A wait in a task that would leave none of
+  // them for what it waits for is refused (ErrorCode::kNoThread).
   unsigned threads = 0;
 };
 

@@ -23,9 +23,9 @@
 #pragma once
 
 #include <coroutine>
+#include <cstdint>
 #include <exception>
 #include <memory>
-#include <cstdint>
 #include <optional>
 #include <stop_token>
 #include <tuple>
@@ -34,8 +34,8 @@
 #include <variant>
 #include <vector>
 
-#include "keyway/detail/operation.h"
 #include "keyway/detail/inline_run.h"
+#include "keyway/detail/operation.h"
 #include "keyway/detail/task_awaiters.h"
 #include "keyway/detail/task_promise.h"
 #include "keyway/error.h"
@@ -220,8 +220,7 @@ T sync_wait(Scheduler& scheduler, Task<T> task, std::stop_token stop = {}) {
   if (Scheduler::current() != nullptr) {
     detail::InlineRun run(scheduler);
     const detail::TaskContext context{
-        &run, std::move(stop),
-        detail::TaskOperation(&detail::Operation::current(), nullptr, &run)};
+        &run, std::move(stop), detail::TaskOperation(&detail::Operation::current(), nullptr, &run)};
     detail::TaskAccess::start(task, context, run);
     run.wait(context.operation);
     return detail::TaskAccess::take(task);

@@ -6,7 +6,7 @@
 //
 // Guarantees:
 //   (1) Every wait ends: the task ends in exactly one status, and a wait that could never end is
-//       refused with ErrorCode::kWaitCycle.
+//       refused with ErrorCode::kWaitCycle; with kNoThread if it would leave no thread for the task.
 //   (2) When a wait returns the result, the task's permits are free again.
 //   (3) A wait with a timeout leaves the task alone: kTimedOut with a TimeoutError says that the wait
 //       is over, not the task, and the handle can wait again. (Within a task the wait also takes back
@@ -175,6 +175,8 @@ class [[nodiscard]] TaskHandle {
   }
 
   // In a coroutine: GroupResult<T> result = co_await handle;
+  // Throws CancelledError if the awaiting task is asked to stop; the awaited one goes on. So it must not refer to what the
+  // awaiting one owns.
   // A task that waits for several at once, by when_all(), and had to give permits back for that (to its
   // own group, or under a global limit), goes on when all of these waits are over.
   class Awaiter;

@@ -52,8 +52,10 @@ struct TaskOutcome {
 //                                             of another task (Conflation::kShareResult)
 //   on_submitted, on_rejected                 turned away, or ended by a shutdown before it began
 //
-// The calls come from the thread that does the thing, before the result can be seen through the handle,
-// and with no lock held. What they throw is swallowed.
+// The calls come before the result can be seen through the handle, with no lock held, and never on a timer thread. When
+// on_completed() or on_rejected() is called, the task's permits are back and the next task can start: the listener may
+// submit, wait for other tasks, cancel, drain and shut down. A wait for its own task, or for one that waits for that, is
+// refused (kWaitCycle). What the calls throw is swallowed.
 //
 // Across tasks there is no order: on_completed() comes after the task has given its permits back, so the
 // on_started() of the next task may come before it, and a count of those that have started and not

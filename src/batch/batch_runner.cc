@@ -33,8 +33,8 @@ std::string name_of(const Options& options) {
 
 }  // namespace
 
-BatchRunner::BatchRunner(const Options& options, Input input, RunState* state, DrivenScheduler& scheduler,
-                         Processes& processes, Host host)
+BatchRunner::BatchRunner(const Options& options, Input input, RunState* state,
+                         DrivenScheduler& scheduler, Processes& processes, Host host)
     : options_(options),
       input_(input),
       state_(state),

@@ -18,8 +18,8 @@ bool BlockedWait::may_be_in_the_way() {
   // A task that is ending has no permits, but others may wait for it.
   TaskCore* task = edge_.operation->task();
   if (task != nullptr && task->ending()) edge_.waiter = task;
-  return edge_.waiter != nullptr || edge_.thread != nullptr || edge_.operation->parent() != nullptr ||
-         edge_.operation->locks_held > 0;
+  return edge_.waiter != nullptr || edge_.thread != nullptr ||
+         edge_.operation->parent() != nullptr || edge_.operation->locks_held > 0;
 }
 
 Result<void> BlockedWait::link() {

@@ -75,8 +75,7 @@ class Dispatch {
     pin_for_gate(lane);
     return true;
   }
-  Admitted admit_rated(Lane& lane, GroupState& state, Aftermath& aftermath)
-      KEYWAY_EXCLUDES(mutex_);
+  Admitted admit_rated(Lane& lane, GroupState& state, Aftermath& aftermath) KEYWAY_EXCLUDES(mutex_);
   bool hold(Lane& lane, Aftermath& aftermath) KEYWAY_EXCLUDES(mutex_);
   bool park(Lane& lane, GroupState& state, Aftermath& aftermath) KEYWAY_EXCLUDES(mutex_);
   void unpark(Lane& lane, Aftermath& aftermath) KEYWAY_EXCLUDES(mutex_);

@@ -166,8 +166,7 @@ void GroupEngine::shutdown_group(std::string_view key) {
   std::vector<Ending> endings;
   {
     Aftermath aftermath(scheduler_);
-    Waiter* drained =
-        intake_.change(*lane, [&] { return lane->drain(stays_when_drained); });
+    Waiter* drained = intake_.change(*lane, [&] { return lane->drain(stays_when_drained); });
     reject_chain(drained, RejectionReason::kGroupShutdown, endings, aftermath);
     intake_.made_room(*lane, aftermath);
     quiet_.changed();
@@ -305,8 +304,7 @@ bool GroupEngine::drain_group(std::string_view key, Duration timeout) {
   if (Result<void> begun = wait.begin(all, deadline.has_value()); !begun) {
     throw Exception(begun.error());
   }
-  const WaitEnd end =
-      quiet_.wait_for(has_no_task, deadline ? &*deadline : nullptr, scheduler_);
+  const WaitEnd end = quiet_.wait_for(has_no_task, deadline ? &*deadline : nullptr, scheduler_);
   KEYWAY_CHECK(end != WaitEnd::kStuck,
                "tasks are left, but the simulation has nothing more to run");
   return end == WaitEnd::kDone;

@@ -178,11 +178,11 @@ void GroupEngine::find_holders(Explanation& why) {
                       .runs_for = now - task.started()},
                      &task});
   });
-  std::sort(found.begin(), found.end(), [](const auto& a, const auto& b) {
-    return a.first.runs_for > b.first.runs_for;
-  });
+  std::sort(found.begin(), found.end(),
+            [](const auto& a, const auto& b) { return a.first.runs_for > b.first.runs_for; });
   if (found.size() > kMostHolders) found.resize(kMostHolders);
-  for (auto& [holder, task] : found) {  // the task may be gone by now: the graph only compares the pointer
+  for (auto& [holder, task] :
+       found) {  // the task may be gone by now: the graph only compares the pointer
     holder.waits_for_another = !WaitGraph::instance().waits_for(*task).empty();
     why.holders.push_back(std::move(holder));
   }

@@ -311,7 +311,8 @@ class Schedule final : public TaskLifecycleListener {
       expect(inner.ok() || may_end_a_wait(inner.error().code), "a patient submit failed");
     } catch (const RejectedError&) {
     } catch (const Exception& error) {
-      expect(may_end_a_wait(error.code()), std::string("a patient nested wait failed: ") + error.what());
+      expect(may_end_a_wait(error.code()),
+             std::string("a patient nested wait failed: ") + error.what());
     }
     co_return 1;
   }
@@ -432,8 +433,8 @@ class Schedule final : public TaskLifecycleListener {
     check_rate(static_cast<std::size_t>(group[0] - 'a'));
     for (const auto& [other_id, other] : known_) {
       // A task that has expired has left its queue; its users hear of it a moment later.
-      const bool waits = other.started + other.completed + other.rejected == 0 &&
-                         sim_.now() < other.expires;
+      const bool waits =
+          other.started + other.completed + other.rejected == 0 && sim_.now() < other.expires;
       if (!waits || other.group != group || other.waits_for_room || task.waits_for_room) continue;
       expect(other.priority < task.priority ||
                  (other.priority == task.priority && other.number > task.number),

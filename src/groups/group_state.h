@@ -29,8 +29,7 @@ class TokenTimer final : public Timer {
 
 class GroupState final : public LaneExtension {
  public:
-  GroupState(Dispatch& dispatch, Lane& lane, const GroupLimits& limits,
-             const Scheduler& scheduler);
+  GroupState(Dispatch& dispatch, Lane& lane, const GroupLimits& limits, const Scheduler& scheduler);
 
   static GroupState& of(const Lane& lane) { return static_cast<GroupState&>(*lane.extension()); }
 
@@ -50,7 +49,8 @@ class GroupState final : public LaneExtension {
 
   // The rate. Only the worker that has the lane's turn takes tokens; others look at them, or give one back.
   mutable SpinLock<LockRank::kLeaf> tokens_lock;
-  std::optional<TokenBucket> tokens;  // whether it is set is constant; the bucket is guarded by tokens_lock
+  std::optional<TokenBucket>
+      tokens;  // whether it is set is constant; the bucket is guarded by tokens_lock
   TokenTimer token_timer;
 
   Mutex<LockRank::kAdaptiveLimit> mutex;

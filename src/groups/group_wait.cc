@@ -47,8 +47,8 @@ Result<Waited> GroupEngine::wait(TaskCore& task, const TimePoint* deadline, std:
     case WaitEnd::kStuck:
       break;
   }
-  return Error{ErrorCode::kWaitCycle, "waiting for " + name_of(task) +
-                                          " would never end: nothing is left that could run"};
+  return Error{ErrorCode::kWaitCycle,
+               "waiting for " + name_of(task) + " would never end: nothing is left that could run"};
 }
 
 detail::TaskOwner::Need GroupEngine::need(TaskCore& task) {

@@ -261,9 +261,8 @@ TEST_F(HandOver, AListenerOfAnExpiredTaskDoesNotHoldUpTimers) {
   auto late = executor_->submit("g", {.id = "late", .start_within = 1ms}, [] {});
   expired.wait();
   // The listener is still in its call.
-  auto slept = executor_->submit("other", [] {
-    return [](Duration time) -> Task<void> { co_await sleep_for(time); }(1ms);
-  });
+  auto slept = executor_->submit(
+      "other", [] { return [](Duration time) -> Task<void> { co_await sleep_for(time); }(1ms); });
   EXPECT_TRUE(slept.join_for(kHang).ok());
   may_return.count_down();
   EXPECT_EQ(late.join().status, TaskStatus::kExpired);

@@ -193,9 +193,9 @@ void Intake::let_in(Lane& lane, Aftermath& aftermath) {
       if (first == nullptr) return;
       entry = *first;
       ranked = is_ranked(*entry.task);
-      const LaneTable::Entry entered =
-          admission_ != nullptr ? enter_counted(*entry.task, lane)
-                                : LaneTable::enter(lane, entry.task->waiter(), ranked);
+      const LaneTable::Entry entered = admission_ != nullptr
+                                           ? enter_counted(*entry.task, lane)
+                                           : LaneTable::enter(lane, entry.task->waiter(), ranked);
       if (entered.entered != LaneTable::Entered::kIn) return;
       entry.task->set_awaits_room(false);
       room_line_.pop_first(&lane);

@@ -22,9 +22,7 @@ class LimitBook {
 
   LaneLimits resolve(std::string_view key) KEYWAY_EXCLUDES(mutex_);
   // Those of every group, if they are the same for all and none was changed. Otherwise null.
-  const LaneLimits* uniform() const {
-    return uniform_ && changes() == 0 ? &*uniform_ : nullptr;
-  }
+  const LaneLimits* uniform() const { return uniform_ && changes() == 0 ? &*uniform_ : nullptr; }
 
   // What is not given in `limits` stays. An error (kInvalidArgument) for what is out of range, or cannot change.
   Result<void> change(std::string_view key, const GroupLimits& limits) KEYWAY_EXCLUDES(mutex_);

@@ -73,7 +73,8 @@ class QuietWatch {
 
   // Waits until `lanes_quiet` holds, and nobody is inside at the same time. `strict`: not even threads that drain.
   template <class Condition>
-  WaitEnd wait(Condition lanes_quiet, bool strict, const TimePoint* deadline, Scheduler& scheduler) {
+  WaitEnd wait(Condition lanes_quiet, bool strict, const TimePoint* deadline,
+               Scheduler& scheduler) {
     const auto is_quiet = [&] {
       // No use before, none begun meanwhile, and no task in a lane: nobody is there.
       const std::optional<std::uint64_t> begun = uses_begun_if_unused(strict);
@@ -110,7 +111,8 @@ class QuietWatch {
   Mutex<LockRank::kQuiet> mutex_;
   std::uint64_t uses_ KEYWAY_GUARDED_BY(mutex_) = 0;
   std::uint64_t begun_ KEYWAY_GUARDED_BY(mutex_) = 0;
-  std::uint64_t draining_uses_ KEYWAY_GUARDED_BY(mutex_) = 0;  // of threads that drain; not in uses_
+  std::uint64_t draining_uses_ KEYWAY_GUARDED_BY(mutex_) =
+      0;  // of threads that drain; not in uses_
 };
 
 }  // namespace keyway

@@ -34,7 +34,8 @@ class WaitScale : public ::testing::Test {
     };
     const auto began = std::chrono::steady_clock::now();
     for (int i = 0; i < count; ++i) {
-      handles.push_back(executor.submit("outer-" + std::to_string(i), [&outer, i] { return outer(i); }));
+      handles.push_back(
+          executor.submit("outer-" + std::to_string(i), [&outer, i] { return outer(i); }));
     }
     sim.run_ready();  // all of them wait now, if the inner group is paused
     executor.resume_group("inner");
@@ -62,7 +63,8 @@ TEST_F(WaitScale, AChainOfManyWaitsIsFoundToEnd) {
   constexpr int kLength = 20'000;
   std::function<Task<int>(int)> link = [&](int left) -> Task<int> {
     if (left == 0) co_return 0;
-    auto next = executor.submit("link-" + std::to_string(left), [&link, left] { return link(left - 1); });
+    auto next =
+        executor.submit("link-" + std::to_string(left), [&link, left] { return link(left - 1); });
     co_return 1 + (co_await next).value();
   };
   auto first = executor.submit("first", [&] { return link(kLength); });
@@ -79,7 +81,8 @@ TEST_F(WaitScale, ACycleAtTheEndOfALongChainIsRefused) {
   std::function<Task<int>(int)> link = [&](int left) -> Task<int> {
     try {
       if (left == 0) co_return (co_await *first).value();
-      auto next = executor.submit("link-" + std::to_string(left), [&link, left] { return link(left - 1); });
+      auto next =
+          executor.submit("link-" + std::to_string(left), [&link, left] { return link(left - 1); });
       co_return 1 + (co_await next).value();
     } catch (const Exception& error) {
       EXPECT_EQ(error.code(), ErrorCode::kWaitCycle);

@@ -44,9 +44,7 @@ class BlockedThread final : public LockWaiter {
 
   // Waitable. A nudge means that it has come first: then it spins again.
   bool done() const { return wakeup_.done(); }
-  std::uint32_t announce() {
-    return wakeup_.announce();
-  }
+  std::uint32_t announce() { return wakeup_.announce(); }
   const detail::Atomic<std::uint32_t>& word() const { return wakeup_.word(); }
   void kick() { wakeup_.kick(); }
   bool spin_again() {
@@ -60,8 +58,8 @@ class BlockedThread final : public LockWaiter {
 [[noreturn]] void throw_wait_ended(std::string_view key, WaitEnd end) {
   const std::string name = "key \"" + std::string(key) + '"';
   if (end == WaitEnd::kStopped) throw CancelledError("the wait for " + name + " was stopped");
-  throw Exception({ErrorCode::kWaitCycle, "waiting for " + name +
-                                              " would never end: nothing is left that could run"});
+  throw Exception({ErrorCode::kWaitCycle,
+                   "waiting for " + name + " would never end: nothing is left that could run"});
 }
 
 std::size_t hash_of(std::string_view key) {

@@ -273,9 +273,8 @@ TEST(KeyLocksAsync, ABlockingLockEndsWithAStopRequest) {
   KeyLocks locks;
   const KeyLocks::Guard guard = locks.lock("a");
   std::stop_source stop;
-  std::thread waiter([&] {
-    EXPECT_THROW(static_cast<void>(locks.lock("a", stop.get_token())), CancelledError);
-  });
+  std::thread waiter(
+      [&] { EXPECT_THROW(static_cast<void>(locks.lock("a", stop.get_token())), CancelledError); });
   while (locks.explain("a").waiting == 0) std::this_thread::yield();
   stop.request_stop();
   waiter.join();

@@ -20,7 +20,8 @@ constexpr Duration kVeryLong = std::chrono::hours(24 * 365);
 
 }  // namespace
 
-StreamRun::StreamRun(const RunOptions& options, RunParts parts, DrivenScheduler& scheduler, RunHost host)
+StreamRun::StreamRun(const RunOptions& options, RunParts parts, DrivenScheduler& scheduler,
+                     RunHost host)
     : options_(options),
       parts_(std::move(parts)),
       scheduler_(scheduler),

@@ -44,7 +44,8 @@ class ThreadContext {
 
   Scheduler* scheduler = nullptr;
   detail::CurrentTaskScope* innermost_scope = nullptr;
-  const detail::Operation* outside = nullptr;  // of work outside of all scopes; null: the thread's own
+  const detail::Operation* outside =
+      nullptr;  // of work outside of all scopes; null: the thread's own
 
  private:
   const Use* innermost_use_ = nullptr;

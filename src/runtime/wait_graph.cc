@@ -51,8 +51,9 @@ Error refusal(const std::vector<const WaitGraph::Edge*>& cycle, const Scheduler*
 struct WaitGraph::Search {
   struct Node {
     Edge* edge;
-    detail::TaskOwner::Need need{};     // of its task
-    std::vector<Edge*> all_must_end{};  // the waits of its target, of the lock's holders, of the work's parts
+    detail::TaskOwner::Need need{};  // of its task
+    std::vector<Edge*>
+        all_must_end{};  // the waits of its target, of the lock's holders, of the work's parts
     std::vector<const Scheduler*> threads{};  // each of which must have one
   };
 
@@ -277,8 +278,9 @@ void WaitGraph::explore(Search& search) {
   };
   const auto need_thread = [&](Search::Node& node, const Scheduler& scheduler)
                                KEYWAY_REQUIRES(mutex_) {
-    if (threads_are_scarce(&scheduler)) node.threads.push_back(&scheduler);
-  };
+                                 if (threads_are_scarce(&scheduler))
+                                   node.threads.push_back(&scheduler);
+                               };
   for (std::size_t i = 0; i < search.nodes.size(); ++i) {
     Search::Node node = std::move(search.nodes[i]);  // the vector grows below
     Edge& edge = *node.edge;
@@ -313,7 +315,9 @@ void WaitGraph::explore(Search& search) {
       if (const Scheduler* scheduler = edge.work->scheduler()) need_thread(node, *scheduler);
     }
     for (Edge* dependency : node.all_must_end) search.add(*dependency);
-    if (node.need.room > 0 && search.stuck_permits.emplace(node.edge->target_lane, held_in(node.edge->target_lane)).second) {
+    if (node.need.room > 0 &&
+        search.stuck_permits.emplace(node.edge->target_lane, held_in(node.edge->target_lane))
+            .second) {
       if (const auto lane = lanes_.find(node.edge->target_lane); lane != lanes_.end()) {
         for (WaiterNode& holder : lane->second.holders) {
           for (Edge& held : holder.edges) search.add(held);

@@ -86,7 +86,7 @@ class WaitGraph {
     const detail::TaskCore* ends_with = nullptr;
     LaneId target_lane = 0;
     WaiterNode* node = nullptr;
-    bool can_end = false;   // of the search
+    bool can_end = false;    // of the search
     std::uint64_t seen = 0;  // the search that found it last
     boost::intrusive::list_member_hook<> all_hook;
     boost::intrusive::list_member_hook<> waiter_hook;
@@ -113,8 +113,8 @@ class WaitGraph {
 
  private:
   template <auto Hook>
-  using EdgeList = boost::intrusive::list<Edge, boost::intrusive::member_hook<
-                                                    Edge, boost::intrusive::list_member_hook<>, Hook>>;
+  using EdgeList = boost::intrusive::list<
+      Edge, boost::intrusive::member_hook<Edge, boost::intrusive::list_member_hook<>, Hook>>;
 
   // A task that waits, perhaps in several branches.
   struct WaiterNode {
@@ -126,9 +126,9 @@ class WaitGraph {
   };
   // A lane with waiters that hold its permits, or with tasks that are waited for.
   struct LaneNode {
-    boost::intrusive::list<WaiterNode,
-                           boost::intrusive::member_hook<WaiterNode, boost::intrusive::list_member_hook<>,
-                                                         &WaiterNode::lane_hook>>
+    boost::intrusive::list<
+        WaiterNode, boost::intrusive::member_hook<WaiterNode, boost::intrusive::list_member_hook<>,
+                                                  &WaiterNode::lane_hook>>
         holders;
     std::uint64_t held = 0;     // permits of these
     std::uint64_t targets = 0;  // edges whose task is in this lane
@@ -160,7 +160,8 @@ class WaitGraph {
   std::unordered_map<LaneId, LaneNode> lanes_ KEYWAY_GUARDED_BY(mutex_);
   std::unordered_map<const detail::TaskCore*, std::size_t> targets_ KEYWAY_GUARDED_BY(mutex_);
   // By the id of each operation that an edge's operation is, or is a part of.
-  std::unordered_map<std::uint64_t, std::unordered_set<Edge*>> by_operation_ KEYWAY_GUARDED_BY(mutex_);
+  std::unordered_map<std::uint64_t, std::unordered_set<Edge*>> by_operation_
+      KEYWAY_GUARDED_BY(mutex_);
   std::unordered_map<const Scheduler*, EdgeList<&Edge::thread_hook>> threads_
       KEYWAY_GUARDED_BY(mutex_);
   std::size_t work_edges_ KEYWAY_GUARDED_BY(mutex_) = 0;

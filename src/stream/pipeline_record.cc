@@ -146,7 +146,13 @@ Task<std::optional<Outcome>> Pipeline::Engine::call_in_group(Item* item, Attempt
   auto call = [this, item, attempt] { return call_if_wanted(item, attempt); };
   TaskHandle<std::optional<Outcome>> handle =
       calls_->submit(group.empty() ? kUnorderedGroup : group, "", call);
-  GroupResult<std::optional<Outcome>> result = co_await handle;
+  // The call refers to the item: it is waited for to its end, also if this task is asked to stop.
+  const auto end_of =
+      [](TaskHandle<std::optional<Outcome>>* task) -> Task<GroupResult<std::optional<Outcome>>> {
+    co_return co_await *task;
+  };
+  GroupResult<std::optional<Outcome>> result =
+      co_await detail::with_stop(std::stop_token(), end_of(&handle));
   co_return std::move(result.value());
 }
 

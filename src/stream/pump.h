@@ -34,8 +34,7 @@ class Pump : private Runnable {
 
   // Waits until no step runs or is going to.
   void settle() {
-    auto* driven =
-        scheduler_.is_driven() ? static_cast<DrivenScheduler*>(&scheduler_) : nullptr;
+    auto* driven = scheduler_.is_driven() ? static_cast<DrivenScheduler*>(&scheduler_) : nullptr;
     while (state_.load(std::memory_order_acquire) != State::kIdle) {
       if (driven == nullptr || !driven->run_one()) yield_thread();
     }

@@ -124,7 +124,7 @@ class ExploredScheduler final : public Scheduler {
   const Timer* firing_ = nullptr;
   int firing_thread_ = -1;
   std::array<std::uint64_t, kMaxThreads> turns_{};  // odd while one is in progress
-  std::array<int, kMaxThreads> blocked_{};  // depth of blocking regions
+  std::array<int, kMaxThreads> blocked_{};          // depth of blocking regions
   bool stopping_ = false;
 };
 

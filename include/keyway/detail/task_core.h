@@ -117,9 +117,9 @@ struct TaskOperations {
   // The error that is kept. REQUIRES: it did not succeed.
   std::exception_ptr (*error)(TaskCore&);
   void (*destroy)(TaskCore&, TaskStatus);
-  bool over_aligned;      // needs the alignment of a cache line
-  bool can_stop;          // whether there is somebody to hear a stop request
-  bool value_is_silent;   // to destroy it runs no code of the user's
+  bool over_aligned;     // needs the alignment of a cache line
+  bool can_stop;         // whether there is somebody to hear a stop request
+  bool value_is_silent;  // to destroy it runs no code of the user's
   // False if there is not.
   bool (*request_stop)(TaskCore&);
 };
@@ -250,7 +250,8 @@ class TaskCore {
   void kick() noexcept;
   void retain() noexcept {
     const std::uint32_t state = state_.fetch_add(1, std::memory_order_relaxed);
-    KEYWAY_CHECK((state & kReferences) < kReferences, "a task has more references than it can count");
+    KEYWAY_CHECK((state & kReferences) < kReferences,
+                 "a task has more references than it can count");
   }
   void release() noexcept;
 
