@@ -116,6 +116,7 @@ TEST_F(HandOver, TwoListenersMayDrainAtOnce) {
   auto one = executor_->submit("x", [] {});
   auto other = executor_->submit("y", [] {});
   done.wait();
+  executor_.reset();  // the listeners have returned
   EXPECT_EQ(drained, 2);
 }
 
