@@ -202,6 +202,7 @@ TEST_P(SerialNesting, ACycleThroughACoroutineInsideALaneIsFound) {
     SerialDispatcher dispatcher(options());
     const std::string other = key_apart_from(dispatcher, "a");
     std::latch called(1);
+    std::latch answered(1);  // the call back is accepted or refused before the dispatcher closes
     std::atomic<int> refused = 0;
     auto outer = dispatcher.dispatch("a", [&] {
       (void)dispatcher.run("a", [&]() -> Task<void> {
@@ -209,6 +210,7 @@ TEST_P(SerialNesting, ACycleThroughACoroutineInsideALaneIsFound) {
           called.count_down();
           const Result<void> back = dispatcher.run("a", [] {});
           if (!back) ++refused;
+          answered.count_down();
         });
         called.wait();
         try {
@@ -220,6 +222,7 @@ TEST_P(SerialNesting, ACycleThroughACoroutineInsideALaneIsFound) {
       });
     });
     EXPECT_TRUE(outer->join().ok());
+    answered.wait();
     EXPECT_TRUE(dispatcher.shutdown(1h));
     EXPECT_EQ(refused, 1);
   });

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdlib>
+#include <iostream>
 
 #include <unistd.h>
 
@@ -9,11 +10,23 @@
 
 namespace keyway {
 
+// The child's own reporters are silent: this prints what failed to where the parent looks.
+inline void print_failures() {
+  const ::testing::TestResult& result =
+      *::testing::UnitTest::GetInstance()->current_test_info()->result();
+  for (int i = 0; i < result.total_part_count(); ++i) {
+    const ::testing::TestPartResult& part = result.GetTestPartResult(i);
+    if (part.failed())
+      std::cerr << part.file_name() << ':' << part.line_number() << ": " << part.message();
+  }
+}
+
 template <class Body>
 void expect_ends(Body body, unsigned seconds = 10) {
   const auto run = [&] {
     alarm(seconds);
     body();
+    print_failures();
     std::_Exit(::testing::Test::HasFailure() ? 1 : 0);
   };
   EXPECT_EXIT(run(), ::testing::ExitedWithCode(0), "");
