@@ -13,8 +13,8 @@
 // Thread safety: one thread.
 #pragma once
 
-#include <array>
-#include <cstddef>
+#include <cstdint>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -26,42 +26,54 @@ namespace keyway {
 class Aftermath {
  public:
   explicit Aftermath(Scheduler& scheduler) : scheduler_(scheduler) {}
-  ~Aftermath() { perform(); }
+  ~Aftermath() {
+    if (count_ > 0 || more_ != nullptr) perform();
+  }
   Aftermath(const Aftermath&) = delete;
   Aftermath& operator=(const Aftermath&) = delete;
 
   void post(Runnable& runnable) {
-    if (count_ < posts_.size()) [[likely]] {
+    if (count_ < kPosts) [[likely]] {
       posts_[count_++] = &runnable;
     } else {
-      more_posts_.push_back(&runnable);
+      more().posts.push_back(&runnable);
     }
   }
-  void wake(detail::Wakeup& wakeup) { wakeups_.push_back(&wakeup); }
-  void tell(detail::RoomWaiter& waiter, bool came) { room_waiters_.emplace_back(&waiter, came); }
+  void wake(detail::Wakeup& wakeup) { more().wakeups.push_back(&wakeup); }
+  void tell(detail::RoomWaiter& waiter, bool came) {
+    more().room_waiters.emplace_back(&waiter, came);
+  }
 
   // REQUIRES: no lock is held. Whoever is posted or woken may destroy what this operation worked on.
   void perform() {
-    for (std::size_t i = 0; i < count_; ++i) scheduler_.post(*posts_[i]);
+    for (std::uint32_t i = 0; i < count_; ++i) scheduler_.post(*posts_[i]);
     count_ = 0;
-    if (!more_posts_.empty()) [[unlikely]] {
-      for (Runnable* runnable : std::exchange(more_posts_, {})) scheduler_.post(*runnable);
-    }
-    if (!wakeups_.empty()) {
-      for (detail::Wakeup* wakeup : std::exchange(wakeups_, {})) wakeup->wake();
-    }
-    if (!room_waiters_.empty()) {
-      for (const auto& [waiter, came] : std::exchange(room_waiters_, {})) waiter->room_came(came);
-    }
+    if (more_ == nullptr) [[likely]]
+      return;
+    const std::unique_ptr<More> rest = std::move(more_);
+    for (Runnable* runnable : rest->posts) scheduler_.post(*runnable);
+    for (detail::Wakeup* wakeup : rest->wakeups) wakeup->wake();
+    for (const auto& [waiter, came] : rest->room_waiters) waiter->room_came(came);
   }
 
  private:
+  // What few operations have. Every task goes through three of these objects, so they are small.
+  struct More {
+    std::vector<Runnable*> posts;
+    std::vector<detail::Wakeup*> wakeups;
+    std::vector<std::pair<detail::RoomWaiter*, bool>> room_waiters;
+  };
+  More& more() {
+    if (more_ == nullptr) more_ = std::make_unique<More>();
+    return *more_;
+  }
+
+  static constexpr std::uint32_t kPosts = 2;
+
   Scheduler& scheduler_;
-  std::array<Runnable*, 4> posts_{};
-  std::size_t count_ = 0;
-  std::vector<Runnable*> more_posts_;
-  std::vector<detail::Wakeup*> wakeups_;
-  std::vector<std::pair<detail::RoomWaiter*, bool>> room_waiters_;
+  std::uint32_t count_ = 0;
+  std::unique_ptr<More> more_;
+  Runnable* posts_[kPosts];
 };
 
 }  // namespace keyway

@@ -25,8 +25,7 @@ Dispatch::Dispatch(const GroupPolicy& policy, Scheduler& scheduler, LaneTable& t
 
 // ---- the global limit
 
-void Dispatch::leave_gate(Lane& lane, Aftermath& aftermath) {
-  if (gate_ == nullptr) return;
+void Dispatch::pass_permit_on(Lane& lane, Aftermath& aftermath) {
   Lane* leaving = &lane;
   while (leaving != nullptr) {
     const GlobalGate::Next next = gate_->leave(*leaving);

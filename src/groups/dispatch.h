@@ -41,7 +41,9 @@ class Dispatch {
   void give_token_back(Lane& lane, Aftermath& aftermath) KEYWAY_EXCLUDES(mutex_);
 
   // Gives a global permit of `lane` back. The lane may be gone, unless the gate looks at shares.
-  void leave_gate(Lane& lane, Aftermath& aftermath);
+  void leave_gate(Lane& lane, Aftermath& aftermath) {
+    if (gate_ != nullptr) pass_permit_on(lane, aftermath);
+  }
   // Asks for a global permit before all lanes do. True: it is there. False: go_on() will be called.
   bool enter_gate_again(GlobalGate::Returner& returner) { return gate_->enter_again(returner); }
   bool has_gate() const { return gate_ != nullptr; }
@@ -70,6 +72,7 @@ class Dispatch {
   void end_rates(Aftermath& aftermath) KEYWAY_EXCLUDES(mutex_);
 
  private:
+  void pass_permit_on(Lane& lane, Aftermath& aftermath);
   bool enter_gate(Lane& lane) {
     if (!gate_->enter(lane)) return false;
     pin_for_gate(lane);

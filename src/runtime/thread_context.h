@@ -19,9 +19,13 @@ class ThreadContext {
   // A scope in which the thread uses something, for example an engine.
   class Use {
    public:
-    explicit Use(const void* what)
-        : what_(what), outer_(std::exchange(here().innermost_use_, this)) {}
-    ~Use() { here().innermost_use_ = outer_; }
+    // Null: it uses nothing.
+    explicit Use(const void* what) : what_(what) {
+      if (what_ != nullptr) outer_ = std::exchange(here().innermost_use_, this);
+    }
+    ~Use() {
+      if (what_ != nullptr) here().innermost_use_ = outer_;
+    }
     Use(const Use&) = delete;
     Use& operator=(const Use&) = delete;
 
@@ -36,7 +40,7 @@ class ThreadContext {
 
    private:
     const void* const what_;
-    const Use* const outer_;
+    const Use* outer_ = nullptr;
   };
 
   // The calling thread's.
