@@ -34,7 +34,7 @@ class [[nodiscard]] SubmitAwaiter final : private detail::RoomWaiter,
   SubmitAwaiter(const SubmitAwaiter&) = delete;
   SubmitAwaiter& operator=(const SubmitAwaiter&) = delete;
 
-  // One that was never awaited has not submitted its task: it is dropped unseen.
+  // A submit that was never awaited has not submitted its task: the task is dropped unseen.
   ~SubmitAwaiter() {
     if (!submitted_ && handle_.core_ != nullptr) detail::drop_unsubmitted(handle_.core());
   }

@@ -44,7 +44,7 @@ class Aftermath {
     more().room_waiters.emplace_back(&waiter, came);
   }
 
-  // REQUIRES: no lock is held. Whoever is posted or woken may destroy what this operation worked on.
+  // REQUIRES: no lock is held. A posted lane or a woken waiter may destroy what this operation worked on.
   void perform() {
     for (std::uint32_t i = 0; i < count_; ++i) scheduler_.post(*posts_[i]);
     count_ = 0;

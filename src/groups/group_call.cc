@@ -59,7 +59,7 @@ class Caller final : public detail::Continuation, public detail::RoomWaiter {
   }
   // The number of its turn; nullopt: the task has ended, and never began.
   std::optional<std::uint64_t> wait_for_turn() {
-    sleep(room_);  // whoever makes room tells it last of all
+    sleep(room_);  // the operation that makes room wakes this caller last
     sleep(turn_);
     return number_;
   }

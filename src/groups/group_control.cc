@@ -274,7 +274,7 @@ bool GroupEngine::wait_until_quiet(const TimePoint* deadline, bool refusable) {
   KEYWAY_CHECK(end != WaitEnd::kStuck,
                "tasks are left, but the simulation has nothing more to run");
   if (end != WaitEnd::kDone) return false;
-  // Those who left their lane may still be on their way out.
+  // Workers that left their lane may still be on their way out.
   if (!shared_) scheduler_.wait_for_turns_in_progress();
   return true;
 }

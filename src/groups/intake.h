@@ -32,7 +32,7 @@ class Intake {
   // An operation on a lane that may change how many of its tasks could run.
   template <class Operation>
   auto change(Lane& lane, Operation operation);
-  // A task waits and has given its global permit back, but holds its lane's: it is not one that could run.
+  // A waiting task that gave its global permit back and holds its lane's does not count as able to run.
   void count_waiting(bool waits);
   // The task starts, or ends before: its place in the global queue is free.
   void give_up_place(detail::TaskCore& task, Aftermath& aftermath);

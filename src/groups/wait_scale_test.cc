@@ -46,7 +46,7 @@ class WaitScale : public ::testing::Test {
   }
 };
 
-// The old graph took 41 s for 2,000 of these; time is measured against a tenth of them in the same run.
+// Measured against a twentieth of the waits in the same run.
 TEST_F(WaitScale, TimePerWaitDoesNotGrowWithTheNumberOfWaiters) {
   const auto one_group = [](int) { return std::string("inner"); };
   const GroupPolicy uneven{.groups = {{"inner", {.max_concurrency = 4}}}};

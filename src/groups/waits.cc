@@ -147,7 +147,7 @@ void Waits::give_back(OfTask& task, bool lane_too, Aftermath& aftermath) {
   intake_.made_room(aftermath);
 }
 
-// While it waits and only its lane's permit is held, it is not one of those that could run.
+// A waiting task that holds only its lane's permit does not count as able to run.
 void Waits::count(OfTask& task) {
   const bool uncounted = task.open > 0 && task.gate_back && !task.lane_back;
   if (uncounted == task.uncounted) return;

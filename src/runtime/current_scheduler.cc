@@ -1,4 +1,4 @@
-#include "keyway/scheduler.h"
+#include "runtime/current_scheduler.h"
 
 #include "base/futex.h"
 #include "keyway/thread_pool.h"
