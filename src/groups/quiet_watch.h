@@ -60,8 +60,10 @@ class QuietWatch {
     struct Watched {
       bool done() { return condition(); }
       std::uint32_t announce() {
+        // The word first: a step that takes the announcement back changes the word after that.
+        const std::uint32_t value = watch.word_.load(std::memory_order_seq_cst);
         watch.waiting_.store(true, std::memory_order_seq_cst);
-        return watch.word_.load(std::memory_order_seq_cst);
+        return value;
       }
       const detail::Atomic<std::uint32_t>& word() const { return watch.word_; }
       void kick() { watch.bump(); }

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "explore/group_scenario.h"
+#include "groups/quiet_watch.h"
 
 namespace keyway::explore {
 namespace {
@@ -316,6 +317,32 @@ class GlobalQueue final : public GroupScenario {
 };
 TEST(ExploreGroupControl, SubmittersThatWaitForAPlaceInTheGlobalQueue) {
   expect_holds<GlobalQueue>("GroupExecutor", kThreeThreads);
+}
+
+// ---- QuietWatch
+
+// One thread waits for three steps that two others make. A wake-up that is lost leaves it asleep.
+class WaitsForSteps final : public Scenario {
+ public:
+  void run(int thread) override {
+    if (thread == 0) {
+      quiet_.wait_for([this] { return steps_.load(std::memory_order_seq_cst) == 3; }, nullptr,
+                      scheduler_);
+      return;
+    }
+    for (int i = 0; i < thread; ++i) {
+      steps_.fetch_add(1, std::memory_order_seq_cst);
+      quiet_.changed();
+    }
+  }
+
+ private:
+  ExploredScheduler scheduler_;
+  QuietWatch quiet_;
+  keyway::detail::Atomic<int> steps_{0};
+};
+TEST(ExploreGroupControl, AWaitForQuietSeesTheLastStep) {
+  expect_holds<WaitsForSteps>("QuietWatch", kThreeThreads);
 }
 
 }  // namespace
