@@ -27,7 +27,8 @@ class Aftermath {
  public:
   explicit Aftermath(Scheduler& scheduler) : scheduler_(scheduler) {}
   ~Aftermath() {
-    if (count_ > 0 || more_ != nullptr) perform();
+    if (count_ > 0 || more_ != nullptr) [[unlikely]]
+      perform();
   }
   Aftermath(const Aftermath&) = delete;
   Aftermath& operator=(const Aftermath&) = delete;
@@ -45,16 +46,7 @@ class Aftermath {
   }
 
   // REQUIRES: no lock is held. A posted lane or a woken waiter may destroy what this operation worked on.
-  void perform() {
-    for (std::uint32_t i = 0; i < count_; ++i) scheduler_.post(*posts_[i]);
-    count_ = 0;
-    if (more_ == nullptr) [[likely]]
-      return;
-    const std::unique_ptr<More> rest = std::move(more_);
-    for (Runnable* runnable : rest->posts) scheduler_.post(*runnable);
-    for (detail::Wakeup* wakeup : rest->wakeups) wakeup->wake();
-    for (const auto& [waiter, came] : rest->room_waiters) waiter->room_came(came);
-  }
+  void perform();
 
  private:
   // What few operations have. Every task goes through three of these objects, so they are small.
@@ -63,10 +55,7 @@ class Aftermath {
     std::vector<detail::Wakeup*> wakeups;
     std::vector<std::pair<detail::RoomWaiter*, bool>> room_waiters;
   };
-  More& more() {
-    if (more_ == nullptr) more_ = std::make_unique<More>();
-    return *more_;
-  }
+  More& more();
 
   static constexpr std::uint32_t kPosts = 2;
 

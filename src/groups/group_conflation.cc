@@ -78,6 +78,14 @@ void GroupEngine::end_superseded(TaskCore& task) {
                 CancelledError("the task was superseded by a newer one with the same id")));
 }
 
+// The copies of the value are made first: once the end is told, the task's handle may take the value.
+void GroupEngine::tell_all_ends(TaskCore& task, TaskStatus status, TimePoint ended, bool ran,
+                                RejectionReason reason) noexcept {
+  std::vector<Ending> followers = followers_of(task, status, ended, reason);
+  tell_end(task, status, ended, ran, reason);
+  endings_.tell(std::move(followers));
+}
+
 // The tasks that end with this one, each with a copy of its value. REQUIRES: the task's value is there, and its handle
 // cannot take it yet.
 std::vector<Ending> GroupEngine::followers_of(TaskCore& task, TaskStatus status, TimePoint ended,

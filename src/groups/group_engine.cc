@@ -133,12 +133,6 @@ bool GroupEngine::enqueue_if_room(TaskCore& task, std::size_t hash) {
   return enter_with_extras(task, hash, nullptr);
 }
 
-void GroupEngine::tell_submitted(TaskCore& task) const {
-  // Until it begins, this is when it was submitted.
-  if (observer_ != nullptr || policy_.oldest_first) task.set_started(scheduler_.now());
-  tell_listener([&](auto& listener) { listener.on_submitted(task.group_key(), task.task_id()); });
-}
-
 // Comes before the task can be over, which it may be at any moment once it is in its lane. If the time is
 // over before, the timer finds nothing to end, and after_entering() looks again.
 void GroupEngine::start_expiry(TaskCore& task) {
@@ -403,16 +397,6 @@ void GroupEngine::end_of_callers(TaskCore& task, TaskStatus status) {
   count_outside(task, counts);
   complete(task, status, scheduler_.now());
   end_use();
-}
-
-// The permits are back, and the next task can start.
-void GroupEngine::complete(TaskCore& task, TaskStatus status, TimePoint ended, bool ran,
-                           RejectionReason reason) noexcept {
-  if (!is_conflated(task)) [[likely]]
-    return tell_end(task, status, ended, ran, reason);
-  std::vector<Ending> followers = followers_of(task, status, ended, reason);
-  tell_end(task, status, ended, ran, reason);
-  endings_.tell(std::move(followers));
 }
 
 // REQUIRES: not published yet, so that the listener can look at the value.

@@ -150,7 +150,11 @@ class GroupEngine final : public LaneOwner,
   void start_expiry(detail::TaskCore& task);
   void after_entering(detail::TaskCore& task);
   void expire_if_late(detail::TaskCore& task);
-  void tell_submitted(detail::TaskCore& task) const;
+  void tell_submitted(detail::TaskCore& task) const {
+    // Until it begins, this is when it was submitted.
+    if (observer_ != nullptr || policy_.oldest_first) task.set_started(scheduler_.now());
+    tell_listener([&](auto& listener) { listener.on_submitted(task.group_key(), task.task_id()); });
+  }
   bool end_full(detail::TaskCore& task, IfFull if_full);
   bool reject(detail::TaskCore& task);
   [[noreturn]] void refuse_closed(detail::TaskCore& task);
@@ -163,6 +167,8 @@ class GroupEngine final : public LaneOwner,
   void withdraw_superseded(detail::TaskCore& task);
   void end_superseded(detail::TaskCore& task);
   bool cancel_follower(detail::TaskCore& task);
+  void tell_all_ends(detail::TaskCore& task, TaskStatus status, TimePoint ended, bool ran,
+                     RejectionReason reason) noexcept;
   std::vector<Ending> followers_of(detail::TaskCore& task, TaskStatus status, TimePoint ended,
                                    RejectionReason reason);
   bool is_conflated(const detail::TaskCore& task) const {
@@ -178,8 +184,15 @@ class GroupEngine final : public LaneOwner,
   LaneTake leave_lane(detail::TaskCore& task, TaskStatus status, bool go_on, Turn* turn);
   bool ends_silently(const detail::TaskCore& task, TaskStatus status) const;
   void give_up_lane(Lane& lane, std::size_t hash, const LaneTake& left, Aftermath& aftermath);
+  // REQUIRES: the permits are back, and the next task can start.
   void complete(detail::TaskCore& task, TaskStatus status, TimePoint ended, bool ran = true,
-                RejectionReason reason = {}) noexcept;
+                RejectionReason reason = {}) noexcept {
+    if (is_conflated(task)) [[unlikely]]
+      return tell_all_ends(task, status, ended, ran, reason);
+    if (policy_.listener != nullptr) [[unlikely]]
+      return tell_end(task, status, ended, ran, reason);
+    task.publish(status, ended);
+  }
   void tell_end(detail::TaskCore& task, TaskStatus status, TimePoint ended, bool ran,
                 RejectionReason reason) noexcept;
   void end_outside_turn(detail::TaskCore& task, TaskStatus status) noexcept;
@@ -217,7 +230,13 @@ class GroupEngine final : public LaneOwner,
   void find_holders(Explanation& why);
 
   template <class Call>
-  void tell_listener(Call call) const noexcept;
+  void tell_listener(Call call) const noexcept {
+    if (policy_.listener == nullptr) return;
+    try {
+      call(*policy_.listener);
+    } catch (...) {  // a listener only watches
+    }
+  }
 
   // Constant after construction.
   const GroupPolicy policy_;
@@ -242,14 +261,5 @@ class GroupEngine final : public LaneOwner,
   std::map<std::string, Lane*, std::less<>> paused_groups_  // pinned
       KEYWAY_GUARDED_BY(paused_mutex_);
 };
-
-template <class Call>
-void GroupEngine::tell_listener(Call call) const noexcept {
-  if (policy_.listener == nullptr) return;
-  try {
-    call(*policy_.listener);
-  } catch (...) {  // a listener only watches
-  }
-}
 
 }  // namespace keyway

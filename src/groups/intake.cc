@@ -26,50 +26,48 @@ Intake::Intake(const detail::TaskOwner& owner, const GroupPolicy& policy, LaneTa
 
 LaneTable::Entered Intake::enter(TaskCore& task, std::size_t hash, Lane* pinned,
                                  Aftermath& aftermath) {
-  const bool ranked = is_ranked(task);
-  LaneTable::Entry entry{.entered = LaneTable::Entered::kFull};
-  if (admission_ == nullptr) [[likely]] {
-    entry = enter_lane(task, hash, pinned, ranked, aftermath);
-  } else {
-    Lane& lane = pin(task.group_key(), aftermath);
-    entry = enter_counted(task, lane);
-    if (ranked) room_shrank(lane.key(), aftermath);
-    table_.unpin(lane);
+  if (admission_ != nullptr || is_ranked(task)) [[unlikely]]
+    return enter_weighed(task, aftermath);
+  // From the moment the task is in, it may end at any time, and its names with it.
+  const std::uint64_t changes = limits_.changes();
+  LaneTable::Entry entry =
+      pinned != nullptr && !pinned->limits_stale.load(std::memory_order_relaxed)
+          ? LaneTable::enter(*pinned, task.waiter())
+          : table_.enter(task.group_key(), hash, task.waiter(), limits_.uniform());
+  if (entry.entered == LaneTable::Entered::kNeedsLimits) [[unlikely]]
+    entry = enter_with_limits(task, hash, aftermath);
+  if (entry.needs_turn != nullptr) {
+    // A lane that was made with limits of a moment ago: no worker comes before its turn is posted.
+    if (limits_.changes() != changes) [[unlikely]]
+      update_limits(*entry.needs_turn, aftermath);
+    aftermath.post(*entry.needs_turn);
   }
-  if (entry.needs_turn != nullptr) aftermath.post(*entry.needs_turn);
   return entry.entered;
 }
 
-// From the moment the task is in, it may end at any time, and its names with it.
-LaneTable::Entry Intake::enter_lane(TaskCore& task, std::size_t hash, Lane* pinned, bool ranked,
-                                    Aftermath& aftermath) {
-  if (ranked) [[unlikely]] {
-    Lane& lane = pin(task.group_key(), aftermath);
-    const LaneTable::Entry entry = LaneTable::enter(lane, task.waiter(), /*ranked=*/true);
-    room_shrank(lane.key(), aftermath);
-    table_.unpin(lane);
-    return entry;
-  }
-  if (pinned != nullptr && !pinned->limits_stale.load(std::memory_order_relaxed)) {
-    return LaneTable::enter(*pinned, task.waiter());
-  }
-  const std::string_view key = task.group_key();
-  const std::uint64_t changes = limits_.changes();
-  LaneTable::Entry entry = table_.enter(key, hash, task.waiter(), limits_.uniform());
-  if (entry.entered == LaneTable::Entered::kNeedsLimits) {
-    const std::string limited(key);
-    const LaneLimits limits = limits_.resolve(key);  // user code: under no lock
-    entry = table_.enter(key, hash, task.waiter(), &limits);
-    if (entry.has_new_limits) {  // lower than those that were forgotten, or higher
-      room_shrank(limited, aftermath);
-      made_room(aftermath);
-    }
-  }
-  // A lane that was made with limits of a moment ago: no worker comes before its turn is posted.
-  if (entry.needs_turn != nullptr && limits_.changes() != changes) [[unlikely]] {
-    update_limits(*entry.needs_turn, aftermath);
+// Into a lane that must be made, or whose limits have changed.
+LaneTable::Entry Intake::enter_with_limits(TaskCore& task, std::size_t hash, Aftermath& aftermath) {
+  const std::string key(task.group_key());
+  const LaneLimits limits = limits_.resolve(key);  // user code: under no lock
+  const LaneTable::Entry entry = table_.enter(key, hash, task.waiter(), &limits);
+  if (entry.has_new_limits) {  // lower than those that were forgotten, or higher
+    room_shrank(key, aftermath);
+    made_room(aftermath);
   }
   return entry;
+}
+
+// A task with a cost or a priority, or one that is counted in the global queue.
+LaneTable::Entered Intake::enter_weighed(TaskCore& task, Aftermath& aftermath) {
+  const bool ranked = is_ranked(task);
+  Lane& lane = pin(task.group_key(), aftermath);
+  const LaneTable::Entry entry = admission_ != nullptr
+                                     ? enter_counted(task, lane)
+                                     : LaneTable::enter(lane, task.waiter(), /*ranked=*/true);
+  if (entry.needs_turn != nullptr) aftermath.post(lane);
+  if (ranked) room_shrank(lane.key(), aftermath);
+  table_.unpin(lane);
+  return entry.entered;
 }
 
 // REQUIRES: the lane is pinned.

@@ -71,8 +71,9 @@ class Intake {
   bool is_ranked(const detail::TaskCore& task) const {
     return task.has_extras() && !rank_of(task).plain();
   }
-  LaneTable::Entry enter_lane(detail::TaskCore& task, std::size_t hash, Lane* pinned, bool ranked,
-                              Aftermath& aftermath);
+  LaneTable::Entry enter_with_limits(detail::TaskCore& task, std::size_t hash,
+                                     Aftermath& aftermath);
+  LaneTable::Entered enter_weighed(detail::TaskCore& task, Aftermath& aftermath);
   LaneTable::Entry enter_counted(detail::TaskCore& task, Lane& lane);
   bool globally_full();
   void let_in(Lane& lane, Aftermath& aftermath);

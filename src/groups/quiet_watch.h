@@ -41,7 +41,7 @@ class QuietWatch {
   void end() KEYWAY_EXCLUDES(mutex_) {
     MutexLock lock(mutex_);  // all of it: once the mutex is free, the engine may be gone
     --uses_;
-    bump();
+    changed();
   }
 
   // To be called after each step that may leave the engine quiet.
@@ -105,7 +105,7 @@ class QuietWatch {
     MutexLock lock(mutex_);
     uses_ -= uses;
     draining_uses_ += uses;
-    bump();
+    changed();
   }
 
   detail::Atomic<bool> waiting_{false};

@@ -41,11 +41,11 @@ class LaneTable {
 
   static std::size_t hash(std::string_view key) { return hash_key(key); }
 
-  enum class Entered { kIn, kFull, kClosed, kNeedsLimits };
-  struct Entry {
+  enum class Entered : std::uint8_t { kIn, kFull, kClosed, kNeedsLimits };
+  struct Entry {  // small enough to be returned in registers
     Entered entered;
-    Lane* needs_turn = nullptr;   // the caller must post this lane's turn
     bool has_new_limits = false;  // the lane was there, and its limits have changed
+    Lane* needs_turn = nullptr;   // the caller must post this lane's turn
   };
 
   // Puts a waiter into the lane of `key`. kNeedsLimits: there is no lane yet, or its limits are

@@ -271,8 +271,9 @@ bool Pipeline::Engine::dispatch(const std::shared_ptr<Partition>& partition,
 // If its key is full, the item goes, and is turned away.
 bool Pipeline::Engine::post(Item item, const std::string& group) {
   if (backlog_ == nullptr) {
-    auto task = [this, moved = std::move(item)]() mutable { return process(&moved); };
-    return executor_->post(group, std::move(task)).ok();
+    return executor_
+        ->post(group, [this, moved = std::move(item)]() mutable { return process(&moved); })
+        .ok();
   }
   backlog_->add(group, std::move(item));
   if (executor_->post(group, [this, group] { return visit(group); }).ok()) return true;

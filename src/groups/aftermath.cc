@@ -1,0 +1,21 @@
+#include "groups/aftermath.h"
+
+namespace keyway {
+
+void Aftermath::perform() {
+  for (std::uint32_t i = 0; i < count_; ++i) scheduler_.post(*posts_[i]);
+  count_ = 0;
+  if (more_ == nullptr) [[likely]]
+    return;
+  const std::unique_ptr<More> rest = std::move(more_);
+  for (Runnable* runnable : rest->posts) scheduler_.post(*runnable);
+  for (detail::Wakeup* wakeup : rest->wakeups) wakeup->wake();
+  for (const auto& [waiter, came] : rest->room_waiters) waiter->room_came(came);
+}
+
+Aftermath::More& Aftermath::more() {
+  if (more_ == nullptr) more_ = std::make_unique<More>();
+  return *more_;
+}
+
+}  // namespace keyway
