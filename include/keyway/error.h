@@ -200,7 +200,9 @@ class [[nodiscard]] Result<void> : public detail::ResultOperations<Result<void>>
   Error& error() & { return require_error(), std::get<1>(error_); }
   const Error& error() const& { return require_error(), std::get<1>(error_); }
   Error&& error() && { return require_error(), std::get<1>(std::move(error_)); }
-  const Error&& error() const&& { return require_error(), std::get<1>(std::move(error_)); }
+  const Error&& error() const&& {
+    return require_error(), static_cast<const Error&&>(std::get<1>(error_));
+  }
 
   friend bool operator==(const Result& a, const Result& b) { return a.error_ == b.error_; }
   friend bool operator==(const Result& a, const Error& error) {

@@ -134,7 +134,7 @@ WhenAny<T...> take_winner(std::index_sequence<I...>, std::size_t winner, Task<T>
 [[noreturn]] void throw_no_tasks();
 [[noreturn]] void throw_timed_out(Duration timeout);
 // Sets `over` when the time is over; throws CancelledError on a stop request, as sleep_for() does.
-Task<void> pass_time(Duration time, bool& over);
+Task<void> pass_time(Duration time, bool* over);
 
 }  // namespace detail
 
@@ -169,7 +169,7 @@ Task<WhenAnyOf<T>> when_any(std::vector<Task<T>> tasks) {
 template <class T>
 Task<T> with_timeout(Duration timeout, Task<T> task) {
   bool over = false;
-  Task<void> clock = detail::pass_time(timeout, over);
+  Task<void> clock = detail::pass_time(timeout, &over);
   detail::Race race(2);
   auto start = [&](const detail::TaskContext& context) {
     race.start(task, context);

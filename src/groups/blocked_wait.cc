@@ -2,7 +2,6 @@
 
 #include "groups/group_engine.h"
 #include "runtime/current_task.h"
-#include "runtime/thread_wakeup.h"
 
 namespace keyway {
 
@@ -51,13 +50,15 @@ Result<void> BlockedWait::begin(const WantedWork& work, bool bounded) {
   return link();
 }
 
-void BlockedWait::end(Scheduler& target) {
+void BlockedWait::begin_end() {
   if (linked_) WaitGraph::instance().end(edge_);
   linked_ = false;
+  if (of_task_ != nullptr) of_task_->end(back_);
+}
+
+void BlockedWait::finish_end(Scheduler& target) {
   if (of_task_ == nullptr) return;
-  ThreadWakeup back;
-  of_task_->end(back);
-  const WaitEnd end = block(back, {.scheduler = &target});
+  const WaitEnd end = block(back_, {.scheduler = &target});
   KEYWAY_CHECK(end == WaitEnd::kDone,
                "a task wants its permits back, but the simulation has nothing more to run");
   of_task_ = nullptr;

@@ -9,10 +9,15 @@
 
 #include <memory>
 
+#include "base/spin_lock.h"
 #include "keyway/detail/task_core.h"
+#include "runtime/thread_wakeup.h"
 #include "runtime/wait_graph.h"
 
 namespace keyway {
+
+// About 10 us: a short task is over before a sleeper could be woken.
+inline constexpr int kSpinsForTask = spins_before_sleep(400);
 
 class BlockedWait {
  public:
@@ -26,7 +31,13 @@ class BlockedWait {
   // The same for work that is not a single task.
   Result<void> begin(const WantedWork& work, bool bounded);
   // Blocks until the permits are back. `target`: the scheduler of what was waited for.
-  void end(Scheduler& target);
+  void end(Scheduler& target) {
+    begin_end();
+    finish_end(target);
+  }
+  // The same in two steps, for a thread with several waits: the permits come back when all of them have begun to end.
+  void begin_end();
+  void finish_end(Scheduler& target);
 
  private:
   // Whether something may depend on the calling thread; otherwise its wait need not be known.
@@ -34,6 +45,7 @@ class BlockedWait {
   Result<void> link();
 
   std::unique_ptr<detail::TaskWait> of_task_;
+  ThreadWakeup back_;  // the permits are
   WaitGraph::Edge edge_;
   bool linked_ = false;
 };

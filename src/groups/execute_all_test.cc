@@ -1,7 +1,6 @@
 #include <atomic>
 #include <cstddef>
 #include <exception>
-#include <functional>
 #include <latch>
 #include <memory>
 #include <optional>
@@ -266,51 +265,95 @@ TEST(ExecuteAll, AnExceptionOfASubmitIsThrownWhenNothingRunsAnyMore) {
   EXPECT_EQ(other.join().value(), 1);
 }
 
-// Lets the submit of a certain task wait for something.
-class HoldSubmit final : public TaskLifecycleListener {
- public:
-  void on_submitted(std::string_view, std::string_view task_id) override {
-    if (task_id == "second") hold();
+// A task that waits for the caller of execute_all(), which waits for it: the task's wait is refused, however early it
+// comes, so the call has its result when it returns.
+TEST(ExecuteAll, ATaskCannotWaitForTheCaller) {
+  for (int round = 0; round < 200; ++round) {
+    GroupExecutor executor({.default_group = {.max_concurrency = 4}}, {.threads = 4});
+    std::optional<TaskHandle<void>> caller;
+    std::latch known(1);
+    std::atomic<int> running = 0;
+    caller = executor.submit("caller", [&] {
+      known.wait();
+      std::vector<GroupTask<ErrorCode>> tasks;
+      for (const char* id : {"first", "second"}) {
+        tasks.emplace_back(id, id, [&] {
+          ++running;
+          ErrorCode code{};
+          try {
+            static_cast<void>(caller->join());
+          } catch (const Exception& exception) {
+            code = exception.code();
+          }
+          --running;
+          return code;
+        });
+      }
+      const auto results = executor.execute_all(std::move(tasks));
+      EXPECT_EQ(running, 0);
+      for (const GroupResult<ErrorCode>& result : results) {
+        EXPECT_EQ(result.value(), ErrorCode::kWaitCycle);
+      }
+    });
+    known.count_down();
+    ASSERT_TRUE(caller->join().ok());
   }
-  std::function<void()> hold;
-};
+}
 
-// The first task waits for the caller, so the caller cannot wait for it.
-TEST(ExecuteAll, ACallerThatOneOfItsTasksWaitsForIsToldOfTheCycleWhenTheOthersHaveEnded) {
-  const auto listener = std::make_shared<HoldSubmit>();
-  GroupExecutor executor({.default_group = {.max_concurrency = 4}, .listener = listener},
-                         {.threads = 4});
-  listener->hold = [&] {
-    const auto first_waits = [&] {
-      const Explanation first = executor.explain("first");
-      return !first.holders.empty() && first.holders[0].waits_for_another;
-    };
-    while (!first_waits()) std::this_thread::yield();
-  };
-  Stoppable stoppable(0);
+// The call's own wait is the one that closes the cycle: "first" is never begun, the task before it ends.
+TEST(ExecuteAll, ACallThatClosesACycleThrowsWhenItsTasksHaveEnded) {
+  GroupExecutor executor({}, {.threads = 4});
+  Stoppable stoppable(1);
   std::optional<TaskHandle<ErrorCode>> caller;
   std::latch known(1);
-  std::latch first_ended(1);
-  std::atomic<bool> first_heard_the_end = false;
+  std::latch blocked(1);
+  std::atomic<bool> ran = false;
   caller = executor.submit("caller", [&]() -> ErrorCode {
     known.wait();
     std::vector<GroupTask<void>> tasks;
-    tasks.emplace_back("first", "first", [&](std::stop_token) {
-      first_heard_the_end = caller->join().ok();
-      first_ended.count_down();
-    });
-    tasks.emplace_back("second", "second", stoppable.task());
+    tasks.emplace_back("other", "0", stoppable.task());
+    tasks.emplace_back("first", "1", [&] { ran = true; });
     try {
       static_cast<void>(executor.execute_all(std::move(tasks)));
     } catch (const Exception& exception) {
       EXPECT_EQ(stoppable.running(), 0);
       return exception.code();
     }
-    return ErrorCode::kIo;
+    return {};
   });
+  // Holds the group "first", and waits for the caller. explain() lists tasks that can be stopped.
+  auto holder = executor.submit("first", "holder", [&](std::stop_token) {
+    blocked.count_down();
+    return caller->join().value();
+  });
+  blocked.wait();
+  const auto holder_waits = [&] {
+    const Explanation first = executor.explain("first");
+    return !first.holders.empty() && first.holders[0].waits_for_another;
+  };
+  while (!holder_waits()) std::this_thread::yield();
   known.count_down();
-  first_ended.wait();
-  EXPECT_TRUE(first_heard_the_end);
+  EXPECT_EQ(holder.join().value(), ErrorCode::kWaitCycle);
+  EXPECT_FALSE(ran);
+}
+
+// All of them are in the caller's own group, which is serial: they run while it waits.
+TEST(ExecuteAll, OfTheOwnGroupEndsAndHasThePermitBackAfterwards) {
+  GroupExecutor executor({}, {.threads = 4});
+  std::atomic<int> inside = 0;
+  auto caller = executor.submit("g", "caller", [&] {
+    std::vector<GroupTask<int>> tasks;
+    for (int i = 0; i < 20; ++i) {
+      tasks.emplace_back("g", std::to_string(i), [&] { return inside.fetch_add(1), --inside; });
+    }
+    const auto results = executor.execute_all(std::move(tasks));
+    const int before = inside.fetch_add(1);
+    for (const GroupResult<int>& result : results) EXPECT_EQ(result.value(), 0);
+    return --inside + before;
+  });
+  auto next = executor.submit("g", "next", [&] { return inside.fetch_add(1), --inside; });
+  EXPECT_EQ(caller.join().value(), 0);
+  EXPECT_EQ(next.join().value(), 0);
 }
 
 }  // namespace

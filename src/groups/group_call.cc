@@ -17,9 +17,6 @@ using detail::TaskCore;
 
 namespace {
 
-// About 10 us: a short task is over before a sleeper could be woken.
-constexpr int kSpinsBeforeSleep = spins_before_sleep(400);
-
 Error no_room_error(const TaskCore& task) {
   return {.code = ErrorCode::kTimeout,
           .message = name_of(task) +
@@ -78,7 +75,7 @@ class Caller final : public detail::Continuation, public detail::RoomWaiter {
   }
 
   void sleep(ThreadWakeup& wakeup) {
-    const WaitEnd end = block(wakeup, {.spins = kSpinsBeforeSleep, .scheduler = &scheduler_});
+    const WaitEnd end = block(wakeup, {.spins = kSpinsForTask, .scheduler = &scheduler_});
     KEYWAY_CHECK(end == WaitEnd::kDone,
                  "a call waits for a task, but the simulation has nothing more to run");
   }

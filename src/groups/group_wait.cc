@@ -12,9 +12,6 @@ using detail::TaskCore;
 
 namespace {
 
-// About 10 us: a short task is over before a sleeper could be woken.
-constexpr int kSpinsBeforeSleep = spins_before_sleep(400);
-
 using Waited = detail::TaskOwner::Waited;
 
 }  // namespace
@@ -29,7 +26,7 @@ TaskCore* detail::task_on_this_thread() {
 }
 
 Result<Waited> GroupEngine::wait(TaskCore& task, const TimePoint* deadline, std::stop_token stop) {
-  if (!scheduler_.is_driven() && spin_for(task, kSpinsBeforeSleep, 0)) return Waited::kDone;
+  if (!scheduler_.is_driven() && spin_for(task, kSpinsForTask, 0)) return Waited::kDone;
   BlockedWait wait;
   if (Result<void> begun = wait.begin(task, /*bounded=*/deadline != nullptr); !begun) {
     return begun.error();

@@ -1,54 +1,74 @@
 #include "keyway/detail/joined_tasks.h"
 
 #include <string>
+#include <utility>
+
+#include "groups/blocked_wait.h"
+#include "groups/group_engine.h"
+#include "runtime/blocking.h"
 
 namespace keyway::detail {
 
+JoinedTasks::JoinedTasks(std::size_t count) { tasks_.reserve(count); }
+
 JoinedTasks::~JoinedTasks() {
+  if (tasks_.empty()) return;
   cancel_back_to_front();
-  static_cast<void>(wait_for_end({}));
+  wait_for_end({});
 }
 
 bool JoinedTasks::submit(const GroupPlace& place, TaskCore& task) {
+  auto wait = std::make_unique<BlockedWait>();
+  task.set_awaits_room(true);  // until it is in its queue
+  if (Result<void> begun = wait->begin(task, /*bounded=*/false); !begun) {
+    place.engine->turn_away(task, RejectionReason::kWaitCycle);
+    refused_ = begun.error();
+    return false;
+  }
+  task.retain();
+  tasks_.push_back({CoreReference(&task), std::move(wait)});
   try {
     enqueue(place, task);
   } catch (const Exception& exception) {
-    if (exception.code() != ErrorCode::kShutdown || tasks_.empty()) throw;
+    if (exception.code() != ErrorCode::kShutdown || tasks_.size() == 1) throw;
     shut_down_ = true;
     return false;
   }
-  tasks_.push_back(&task);
+  task.set_awaits_room(false);
+  tasks_.back().submitted = true;
   return true;
 }
 
 void JoinedTasks::wait(const std::stop_token& stop) {
-  if (std::optional<Error> endless = wait_for_end(stop)) throw Exception(*std::move(endless));
+  if (refused_) cancel_back_to_front();
+  wait_for_end(stop);
+  if (refused_) throw Exception(*std::move(refused_));
 }
 
-std::optional<Error> JoinedTasks::wait_for_end(const std::stop_token& stop) {
-  std::optional<Error> endless;
-  for (TaskCore* task : tasks_) {
-    while (!task->done()) {
-      const Result<TaskOwner::Waited> waited =
-          task->owner().wait(*task, nullptr, cancelled_ ? std::stop_token() : stop);
-      if (waited && *waited == TaskOwner::Waited::kDone) break;
-      if (!waited && cancelled_) {
-        endless = waited.error();
-        break;
-      }
-      // Either stop was requested, or the task cannot end while the caller waits: if it has not begun,
-      // cancelling it ends it.
-      cancel_back_to_front();
+void JoinedTasks::wait_for_end(const std::stop_token& stop) {
+  for (const Joined& joined : tasks_) {
+    TaskCore& task = *joined.task;
+    while (joined.submitted && !task.done()) {
+      const WaitEnd end = block(task, {.stop = cancelled_ ? std::stop_token() : stop,
+                                       .spins = kSpinsForTask,
+                                       .scheduler = &task.owner().scheduler()});
+      KEYWAY_CHECK(end != WaitEnd::kStuck,
+                   "a call waits for its tasks, but the simulation has nothing more to run");
+      if (end == WaitEnd::kStopped) cancel_back_to_front();
     }
   }
-  return endless;
+  // The permits that these waits gave back come back once all of the waits have ended.
+  for (const Joined& joined : tasks_) joined.wait->begin_end();
+  for (const Joined& joined : tasks_) joined.wait->finish_end(joined.task->owner().scheduler());
+  tasks_.clear();
 }
 
 // From the back, so that the permits of a task that ends are not taken by a task of this call.
 void JoinedTasks::cancel_back_to_front() {
   cancelled_ = true;
-  for (auto task = tasks_.rbegin(); task != tasks_.rend(); ++task) {
-    if (!(*task)->done()) (*task)->owner().cancel(**task);
+  for (auto joined = tasks_.rbegin(); joined != tasks_.rend(); ++joined) {
+    TaskCore& task = *joined->task;
+    if (joined->submitted && !task.done()) task.owner().cancel(task);
   }
 }
 

@@ -3,8 +3,12 @@
 #include <algorithm>
 #include <cstdint>
 #include <set>
+#include <utility>
+#include <vector>
 
 #include "base/mutex.h"
+#include "keyway/thread_pool.h"
+#include "runtime/blocking.h"
 #include "runtime/current_scheduler.h"
 #include "runtime/service_thread.h"
 
@@ -29,11 +33,17 @@ class ExecutorScheduler final : public Scheduler {
   ~ExecutorScheduler() override { wait_until_posted_have_run(); }
 
   void post(Runnable& runnable) override {
+    // execute() is the user's, and may block: then other timers would be late.
+    const bool on_timer_thread = service_.is_this_thread();
     {
       MutexLock lock(mutex_);
       ++posted_;
+      if (on_timer_thread) {
+        from_timers_.push_back(&runnable);
+        if (std::exchange(poster_is_out_, true)) return;
+      }
     }
-    execute_([this, &runnable] { run(runnable); });
+    on_timer_thread ? detail::background_pool().post(poster_) : execute(runnable);
   }
 
   const ExecutorOptions& options() const { return options_; }
@@ -56,6 +66,37 @@ class ExecutorScheduler final : public Scheduler {
   }
 
  private:
+  // Calls execute() for what timers have posted, on a thread of the background pool.
+  class Poster final : public Runnable {
+   public:
+    explicit Poster(ExecutorScheduler& scheduler) : scheduler_(scheduler) {}
+    void run(Turn&) override { scheduler_.execute_posted_by_timers(); }
+
+   private:
+    ExecutorScheduler& scheduler_;
+  };
+
+  void execute_posted_by_timers() {
+    const BlockingRegion region;  // others need the pool's threads too
+    while (true) {
+      std::vector<Runnable*> posted;
+      {
+        MutexLock lock(mutex_);
+        posted.swap(from_timers_);
+        if (posted.empty()) {
+          poster_is_out_ = false;
+          turn_ended_.notify_all();  // once the mutex is free, the scheduler may be gone
+          return;
+        }
+      }
+      for (Runnable* runnable : posted) execute(*runnable);
+    }
+  }
+
+  void execute(Runnable& runnable) {
+    execute_([this, &runnable] { run(runnable); });
+  }
+
   void run(Runnable& runnable) {
     RunningHere here{.scheduler = this};
     {
@@ -79,7 +120,7 @@ class ExecutorScheduler final : public Scheduler {
 
   void wait_until_posted_have_run() {
     MutexLock lock(mutex_);
-    while (posted_ > 0) turn_ended_.wait(mutex_);
+    while (posted_ > 0 || poster_is_out_) turn_ended_.wait(mutex_);
   }
 
   const std::function<void(std::function<void()>)> execute_;
@@ -90,6 +131,9 @@ class ExecutorScheduler final : public Scheduler {
   std::size_t posted_ KEYWAY_GUARDED_BY(mutex_) = 0;  // not run to their end yet
   std::uint64_t next_turn_ KEYWAY_GUARDED_BY(mutex_) = 0;
   std::set<std::uint64_t> turns_ KEYWAY_GUARDED_BY(mutex_);  // in progress
+  std::vector<Runnable*> from_timers_ KEYWAY_GUARDED_BY(mutex_);
+  bool poster_is_out_ KEYWAY_GUARDED_BY(mutex_) = false;
+  Poster poster_{*this};
 
   ServiceThread service_;
 };

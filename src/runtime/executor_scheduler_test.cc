@@ -16,6 +16,7 @@
 
 #include "keyway/task.h"
 #include "support/jobs.h"
+#include "support/own_process.h"
 
 namespace keyway {
 namespace {
@@ -177,6 +178,28 @@ TEST(ExecutorScheduler, HasTimersOfItsOwn) {
   scheduler->add_timer(never, scheduler->now() + 1h);
   EXPECT_TRUE(scheduler->cancel_timer(never));
   EXPECT_FALSE(scheduler->cancel_timer(alarm));
+}
+
+// execute() may block, for room in a queue for example. Called on the timers' thread, it would hold all of them up.
+TEST(ExecutorScheduler, AnExecuteThatBlocksDelaysNoTimer) {
+  expect_ends([] {
+    std::latch second_fired(1);
+    std::atomic<int> ran = 0;
+    {
+      const auto scheduler = make_executor_scheduler([&](const std::function<void()>& f) {
+        second_fired.wait();
+        f();
+      });
+      Job job([&] { ++ran; });
+      Alarm first([&] { scheduler->post(job); });
+      Alarm second([&] { second_fired.count_down(); });
+      scheduler->add_timer(first, scheduler->now());
+      scheduler->add_timer(second, scheduler->now() + 1ms);
+      second_fired.wait();
+      EXPECT_TRUE(eventually([&] { return ran == 1; }));
+    }
+    EXPECT_EQ(ran, 1);
+  });
 }
 
 TEST(ExecutorScheduler, WaitingForTurnsInProgressReturnsAfterTheRunThatWasInProgress) {

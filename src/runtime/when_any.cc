@@ -14,9 +14,9 @@ void throw_timed_out(Duration timeout) {
                      "; it was asked to stop, and has ended");
 }
 
-Task<void> pass_time(Duration time, bool& over) {
+Task<void> pass_time(Duration time, bool* over) {
   co_await sleep_for(time);
-  over = true;
+  *over = true;
 }
 
 }  // namespace keyway::detail

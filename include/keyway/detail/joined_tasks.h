@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <exception>
+#include <memory>
 #include <optional>
 #include <stop_token>
 #include <string_view>
@@ -12,23 +13,30 @@
 #include "keyway/submit_ways.h"
 #include "keyway/task_status.h"
 
+namespace keyway {
+class BlockedWait;
+}
+
 namespace keyway::detail {
 
+// The wait for a task is known to the WaitGraph before the task can begin. So of waits that would close a cycle the last
+// one is refused, and the task of a refused wait has not begun: tasks that have begun are always waited for.
+//
 // Thread safety: one thread.
-// Lifetime: the destructor cancels the tasks that have not ended, and waits for them. The caller keeps a
-// reference to each task until then.
+// Lifetime: the destructor cancels the tasks that have not ended, and waits for them.
 class JoinedTasks {
  public:
-  explicit JoinedTasks(std::size_t count) { tasks_.reserve(count); }
+  explicit JoinedTasks(std::size_t count);
   ~JoinedTasks();
   JoinedTasks(const JoinedTasks&) = delete;
   JoinedTasks& operator=(const JoinedTasks&) = delete;
 
-  // False if the executor is shut down. Throws Exception (kShutdown) if it is so for the first task.
+  // False if the task was not taken: the executor is shut down, or wait() will throw. Throws Exception (kShutdown) if
+  // the executor is shut down before the first task.
   bool submit(const GroupPlace& place, TaskCore& task);
 
-  // Waits for all; cancels them if `stop` is requested. Throws Exception (kWaitCycle) if one of them waits
-  // for the caller, after the end of all others.
+  // Waits for all; cancels them if `stop` is requested. If the wait for a task would never end (kWaitCycle, kNoThread),
+  // cancels the tasks before it and throws that Exception when they have ended.
   void wait(const std::stop_token& stop);
 
   // For tasks that submit() was not called for, or that it did not take.
@@ -38,11 +46,17 @@ class JoinedTasks {
   std::exception_ptr error_of_untaken(std::string_view group_key, std::string_view task_id) const;
 
  private:
-  // An error if a wait would never end.
-  std::optional<Error> wait_for_end(const std::stop_token& stop);
+  struct Joined {
+    CoreReference task;
+    std::unique_ptr<BlockedWait> wait;
+    bool submitted = false;
+  };
+
+  void wait_for_end(const std::stop_token& stop);
   void cancel_back_to_front();
 
-  std::vector<TaskCore*> tasks_;
+  std::vector<Joined> tasks_;
+  std::optional<Error> refused_;  // the wait for a task
   bool shut_down_ = false;
   bool cancelled_ = false;
 };

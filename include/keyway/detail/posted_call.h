@@ -1,6 +1,7 @@
 // A callable on its way to a thread of a scheduler.
 #pragma once
 
+#include <concepts>
 #include <functional>
 #include <type_traits>
 #include <utility>
@@ -15,6 +16,7 @@ class PostedCall final : public Runnable {
  public:
   // Posted once, it deletes itself when it runs.
   template <class G>
+    requires(!std::same_as<std::remove_cvref_t<G>, PostedCall>)
   explicit PostedCall(G&& callable) : callable_(std::forward<G>(callable)) {}
 
   // An exception that leaves the callable ends the program, as that of a std::thread does.

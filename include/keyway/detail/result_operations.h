@@ -148,6 +148,9 @@ class ResultOperations {
   }
 
  private:
+  friend Self;
+  ResultOperations() = default;
+
   Self& self() { return static_cast<Self&>(*this); }
   const Self& self() const { return static_cast<const Self&>(*this); }
 };
