@@ -44,7 +44,7 @@ test: setup-build test-dev  ## build and run all tests: the check before every c
 
 # For as long as the test that changes a limit all the time: ten seconds.
 check: export KEYWAY_LIMIT_CHANGES ?= 10000
-check: setup-check test-dev test-asan test-tsan test-clang check-fmt check-tidy  ## test, also under sanitizers and clang; format; clang-tidy
+check: setup-check test-dev test-asan test-tsan test-clang bite check-fmt check-tidy  ## test, also under sanitizers and clang; planted bugs; format; clang-tidy
 	$(say_time)
 
 check-core: setup-check build-clang test-core-asan test-core-tsan  ## build all with clang; the core rooms' tests under sanitizers
