@@ -42,11 +42,11 @@ if(CMAKE_SCRIPT_MODE_FILE)
   return()
 endif()
 
+# The copy is made when CMake runs, which `make bite` does each time.
 file(GLOB_RECURSE files RELATIVE "${PROJECT_SOURCE_DIR}"
   "${PROJECT_SOURCE_DIR}/cmake/*" "${PROJECT_SOURCE_DIR}/include/*" "${PROJECT_SOURCE_DIR}/src/*"
   "${PROJECT_SOURCE_DIR}/tests/*")
 foreach(file IN LISTS files ITEMS CMakeLists.txt)
-  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/${file}")
   set(from "${PROJECT_SOURCE_DIR}/${file}")
   if(DEFINED bite_text_${file})
     set(from "${PROJECT_BINARY_DIR}/planted.tmp")
