@@ -9,13 +9,14 @@ tidy_files = find src examples -name '*.cc' ! -name '*_test.cc' -type f
 
 # The rooms that everything else stands on; all their code is shared by threads.
 core_rooms := lanes runtime groups serial locks stream
+bite_rooms := base $(core_rooms)
 space := $(subst ,, )
 
 began := $(shell date +%s)
 say_time = @echo "make $@: passed in $$(( ($$(date +%s) - $(began)) / 60 )) min $$(( ($$(date +%s) - $(began)) % 60 )) s"
 
-.PHONY: help run test check check-core bench fmt docs install clean
-.PHONY: setup-build setup-check setup-bench check-fmt check-tidy build-clang test-core-asan test-core-tsan
+.PHONY: help run test check check-core bite bench fmt docs install clean
+.PHONY: setup-build setup-bite setup-check setup-bench check-fmt check-tidy build-clang build-bite test-core-asan test-core-tsan
 .PHONY: $(presets:%=test-%)
 .NOTPARALLEL:
 
@@ -43,11 +44,14 @@ test: setup-build test-dev  ## build and run all tests: the check before every c
 
 # For as long as the test that changes a limit all the time: ten seconds.
 check: export KEYWAY_LIMIT_CHANGES ?= 10000
-check: setup-check test-dev test-asan test-tsan test-clang check-fmt check-tidy  ## test, also under sanitizers and clang; format; clang-tidy
+check: setup-check test-dev test-asan test-tsan test-clang bite check-fmt check-tidy  ## test, also under sanitizers and clang; planted bugs; format; clang-tidy
 	$(say_time)
 
 check-core: setup-check build-clang test-core-asan test-core-tsan  ## build all with clang; the core rooms' tests under sanitizers
 	$(say_time)
+
+bite: setup-bite build-bite  ## plant bugs in a copy of the library and print which tests find each
+	python3 tests/bite/bite.py --jobs $(JOBS)
 
 bench: setup-bench  ## build the release and measure it against its peers
 	cmake --preset release -DKEYWAY_BUILD_BENCHMARKS=ON
@@ -82,7 +86,7 @@ install: setup-build  ## build the release and install it to PREFIX (/usr/local)
 clean:  ## remove all build output
 	rm -rf build
 
-setup-build setup-check setup-bench: setup-%:
+setup-build setup-bite setup-check setup-bench: setup-%:
 	@scripts/setup.sh $*
 
 $(presets:%=test-%): test-%:
@@ -93,6 +97,10 @@ $(presets:%=test-%): test-%:
 build-clang:
 	cmake --preset clang
 	cmake --build --preset clang -j $(JOBS)
+
+build-bite:
+	cmake --preset bite
+	cmake --build --preset bite -j $(JOBS) --target $(bite_rooms:%=keyway_%_tests) keyway_explore_tests
 
 test-core-asan test-core-tsan: test-core-%:
 	cmake --preset $*

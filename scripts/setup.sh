@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes sure that the packages a command needs are installed: scripts/setup.sh build|check|bench
+# Makes sure that the packages a command needs are installed: scripts/setup.sh build|bite|check|bench
 #
 # Silent when nothing is missing. Otherwise installs what is missing, on Debian, as root or through sudo; where it
 # may not, it says what to install and fails. KEYWAY_SKIP_SETUP=1 skips all of this for a machine that
@@ -22,26 +22,29 @@ build_packages='
   libboost1.81-dev    boost/url.hpp
   libssl-dev          openssl/ssl.h
 '
-check_packages="$build_packages"'
+bite_packages="$build_packages"'
+  python3             python3
+'
+check_packages="$bite_packages"'
   clang-19            clang++-19
   clang-tidy-19       clang-tidy-19
   clang-format-19     clang-format-19
   libclang-rt-19-dev  -
 '
-bench_packages="$build_packages"'
+bench_packages="$bite_packages"'
   libtbb-dev          tbb/tbb.h
   golang-go           go
   parallel            parallel
-  python3             python3
 '
 
 group="${1:-}"
 case "$group" in
   build) wanted="$build_packages" ;;
+  bite) wanted="$bite_packages" ;;
   check) wanted="$check_packages" ;;
   bench) wanted="$bench_packages" ;;
   *)
-    echo "usage: scripts/setup.sh build|check|bench" >&2
+    echo "usage: scripts/setup.sh build|bite|check|bench" >&2
     exit 2
     ;;
 esac

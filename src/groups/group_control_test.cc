@@ -131,6 +131,18 @@ TEST_F(GroupControl, TheGlobalLimitGoesUpAtOnceAndDownAsTasksEnd) {
   EXPECT_EQ(executor_->stats().succeeded, 12U);
 }
 
+TEST_F(GroupControl, AGlobalLimitThatGoesUpStartsAsManyGroupsAsItAllows) {
+  make({.default_group = {.max_concurrency = 1}, .global_max_in_flight = 1});
+  for (const char* group : {"a", "b", "c", "d", "e"}) submit(group, 1);
+  sim_.run_ready();
+  EXPECT_EQ(executor_->stats().running, 1U);
+  EXPECT_TRUE(executor_->set_global_limit(4).ok());
+  sim_.run_ready();
+  EXPECT_EQ(executor_->stats().running, 4U);
+  sim_.run_until_idle();
+  EXPECT_EQ(executor_->stats().succeeded, 5U);
+}
+
 TEST_F(GroupControl, AGlobalLimitCannotBeSetWhereNobodyCounts) {
   make({});
   const Result<void> refused = executor_->set_global_limit(4);

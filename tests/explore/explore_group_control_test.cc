@@ -251,6 +251,27 @@ TEST(ExploreGroupControl, ExpiryAgainstStart) {
   expect_holds<ExpiryAgainstStart>("GroupExecutor", {.threads = 3, .times_out_any_time = true});
 }
 
+// The time to begin may be over before the task is in its lane: it expires all the same.
+class ExpiryBehindATask final : public GroupScenario {
+ public:
+  ExpiryBehindATask() : GroupScenario(1, {}) {}
+  void client(int) override {
+    auto first = executor().submit("g", "first", [this] { late_is_over_.wait("the expiry"); });
+    auto late =
+        executor().submit("g", TaskOptions{.id = "late", .start_within = std::chrono::seconds(1)},
+                          [] { require(false, "it began behind a task that had not ended"); });
+    require(late.join().status == TaskStatus::kExpired, "it did not expire");
+    late_is_over_.set();
+    first.join();
+  }
+
+ private:
+  Event late_is_over_;
+};
+TEST(ExploreGroupControl, ExpiryBehindATask) {
+  expect_holds<ExpiryBehindATask>("GroupExecutor", {.threads = 3, .times_out_any_time = true});
+}
+
 class PausesAGroup final : public GroupScenario {
  public:
   PausesAGroup() : GroupScenario(2, {.global_max_in_flight = 2}) {}

@@ -103,6 +103,29 @@ TEST(ExploreLocks, AWaiterGivesUp) {
   expect_holds<GivesUp>("LockTable", {.threads = 3, .times_out_any_time = true});
 }
 
+// A writer that gives up lets the reader behind it in: the first reader keeps the key until then.
+class WriterGivesUp final : public LockScenario {
+ public:
+  void run(int thread) override {
+    if (thread == 1) {
+      if (const KeyLocks::Guard guard = locks_.try_lock_for("k", std::chrono::nanoseconds(1))) {
+        hold(LockMode::kExclusive);
+      }
+      return;
+    }
+    const KeyLocks::Guard guard = locks_.lock("k", LockMode::kShared);
+    ++readers_;
+    changed();
+    wait_until("the other reader", [this] { return readers_ == 2; });
+  }
+
+ private:
+  int readers_ = 0;
+};
+TEST(ExploreLocks, AWriterGivesUpBetweenTwoReaders) {
+  expect_holds<WriterGivesUp>("LockTable", {.threads = 3, .times_out_any_time = true});
+}
+
 // Two keys in two orders: one thread gets both, the other is told of the cycle.
 class TwoOrders final : public LockScenario {
  public:

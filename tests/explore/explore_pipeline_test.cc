@@ -90,6 +90,9 @@ TEST(ExplorePipeline, RecordsOfOneKeyInLine) {
 TEST(ExplorePipeline, RecordsOfOneKeySetAside) {
   expect_holds<RecordsOfOneKey<1>>("Pipeline", {.threads = 3});
 }
+TEST(ExplorePipeline, RecordsOfOneKeyWithNoneInLine) {
+  expect_holds<RecordsOfOneKey<0>>("Pipeline", {.threads = 3});
+}
 
 }  // namespace
 }  // namespace keyway::explore

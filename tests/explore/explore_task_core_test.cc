@@ -109,6 +109,31 @@ TEST(ExploreTaskCore, PublishAgainstContinuation) {
   expect_holds<PublishAgainstContinuation>("TaskCore");
 }
 
+// A waiter that gives up takes its continuation back, or is told: one of the two.
+class GiveUpAgainstPublish final : public CoreScenario, Continuation {
+ public:
+  GiveUpAgainstPublish() : CoreScenario(2) {}
+  void run(int thread) override {
+    if (thread == 0) return publish();
+    const bool accepted = core_.set_continuation(*this);
+    if (accepted && !core_.remove_continuation()) return;
+    ++ends_;
+    core_.release();
+  }
+  void check() override {
+    CoreScenario::check();
+    require(ends_ == 1, "the wait ended twice, or never");
+  }
+
+ private:
+  void task_done() noexcept override {
+    ++ends_;
+    core_.release();
+  }
+  int ends_ = 0;
+};
+TEST(ExploreTaskCore, GiveUpAgainstPublish) { expect_holds<GiveUpAgainstPublish>("TaskCore"); }
+
 class ManyReferences final : public CoreScenario {
  public:
   ManyReferences() : CoreScenario(3) {}

@@ -93,6 +93,37 @@ TEST(ExploreWaits, TwoGroupsThatWaitForEachOther) {
   expect_holds<CrossedWaits>("TaskWaits", kThreeThreads);
 }
 
+// Two tasks that wait for each other: the second wait is refused, and both tasks end.
+class TasksThatWaitForEachOther final : public GroupScenario {
+ public:
+  TasksThatWaitForEachOther() : GroupScenario(1, {}) {}
+  void client(int) override {
+    {
+      const Uninterrupted both;
+      a_ = executor().submit("a", "1", [this] { wait_for(b_); });
+      b_ = executor().submit("b", "1", [this] { wait_for(a_); });
+    }
+    executor().drain();
+    require(refused_ == 1, "not one of the two waits was refused");
+  }
+
+ private:
+  void wait_for(TaskHandle<void>& other) {
+    try {
+      other.join();
+    } catch (const Exception& exception) {
+      require(exception.error().code == ErrorCode::kWaitCycle, "another error than a cycle");
+      ++refused_;
+    }
+  }
+  TaskHandle<void> a_;
+  TaskHandle<void> b_;
+  int refused_ = 0;
+};
+TEST(ExploreWaits, TwoTasksThatWaitForEachOther) {
+  expect_holds<TasksThatWaitForEachOther>("TaskWaits", kThreeThreads);
+}
+
 class ShutdownDuringAWait final : public GroupScenario {
  public:
   ShutdownDuringAWait() : GroupScenario(2, {.global_max_in_flight = 1}) {}
