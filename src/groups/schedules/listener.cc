@@ -1,0 +1,28 @@
+// What the listener of a schedule hears.
+#include "groups/schedules/group_schedule.h"
+
+namespace keyway {
+
+void GroupSchedule::on_submitted(std::string_view group, std::string_view id) {
+  say("submitted", group, id);
+  oracle_.submitted(schedule_group(group), id);
+}
+
+void GroupSchedule::on_started(std::string_view group, std::string_view id) {
+  say("started", group, id);
+  oracle_.started(schedule_group(group), id);
+}
+
+void GroupSchedule::on_completed(std::string_view group, std::string_view id,
+                                 const TaskOutcome& outcome) {
+  say("completed", group, id);
+  oracle_.completed(id, outcome.status);
+}
+
+void GroupSchedule::on_rejected(std::string_view group, std::string_view id,
+                                RejectionReason reason) {
+  say("rejected", group, id);
+  oracle_.rejected(id, reason);
+}
+
+}  // namespace keyway
