@@ -11,7 +11,7 @@ namespace {
 class GroupSchedules : public ::testing::TestWithParam<std::uint64_t> {};
 
 TEST_P(GroupSchedules, KeepWhatMustAlwaysBeTrue) {
-  expect_schedules_hold<GroupSchedule>(GetParam(), 25'000);
+  expect_schedules_hold<GroupSchedule>(GetParam(), 12'500);
 }
 INSTANTIATE_TEST_SUITE_P(Part, GroupSchedules, ::testing::Values(0, 1, 2, 3));
 

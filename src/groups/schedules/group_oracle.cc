@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include "keyway/detail/task_core.h"
+#include "runtime/current_task.h"
+
 namespace keyway {
 
 GroupOracle::Task& GroupOracle::task(std::string_view id) {
@@ -56,7 +59,6 @@ void GroupOracle::shut_down_group(std::size_t index) {
 
 void GroupOracle::shutdown_begins() {
   shutdown_begun_ = true;
-  resume_everything();
   for (auto& [id, task] : tasks_) task.may_be_stopped = true;
 }
 
@@ -64,7 +66,7 @@ void GroupOracle::shutdown_begins() {
 
 void GroupOracle::submitted(std::size_t index, std::string_view id) {
   ++submits_;
-  submitting_ = id;
+  if (shutdown_begun_) ++refused_submits_;
   Group& group = groups_[index];
   if (is_conflated(id)) {
     // It finds the limits anew only if it enters the queue.
@@ -87,7 +89,7 @@ void GroupOracle::submitted(std::size_t index, std::string_view id) {
 void GroupOracle::started(std::size_t index, std::string_view id) {
   Group& group = groups_[index];
   if (is_conflated(id)) {
-    if (submitting_ != id) check_rate(group, index);
+    if (!is_run_by_caller()) check_rate(group, index);
     return;
   }
   Task& task = this->task(id);
@@ -95,16 +97,20 @@ void GroupOracle::started(std::size_t index, std::string_view id) {
          "started out of order: " + task.id);
   expect(!task.cancelled, "started although it was cancelled before: " + task.id);
   expect(!shutdown_returned_, "started after shutdown() had returned: " + task.id);
-  if (caller_runs(task)) {
-    task.by_caller = true;
-    expect(rejection_ == RejectionPolicy::kCallerRuns, "run by its submitter: " + task.id);
-    return;
+  task.by_caller = is_run_by_caller();
+  if (task.by_caller) {
+    return expect(!task.waits_for_room, "run by its submitter, which waited: " + task.id);
   }
   expect(!all_paused_ && !group.paused, "started while it was paused: " + task.id);
   expect(sim_.now() <= task.expires, "started too late: " + task.id);
   check_rate(group, index);
   check_order(task);
   task.permits = std::make_unique<Permits>(*this, index, task.cost);
+}
+
+bool GroupOracle::is_run_by_caller() const {
+  return rejection_ == RejectionPolicy::kCallerRuns &&
+         !detail::CurrentTaskScope::innermost()->task()->holds_permits();
 }
 
 void GroupOracle::check_order(const Task& task) {
@@ -206,6 +212,103 @@ void GroupOracle::check_no_task_waits_for_nothing(const std::array<std::uint64_t
     expect(units_held_at_most(i) + needed > group.least_limit,
            std::string("a wake-up was lost: tasks of group ") + kScheduleGroups[i] +
                " wait although there is room");
+  }
+}
+
+// A task comes back in front of all that wait to begin, also while its group is paused.
+void GroupOracle::check_tasks_come_back() {
+  if (global_permits_held_at_most() >= global_limit_) return;
+  for (const Permits* permits : all_permits_) {
+    const Group& group = groups_[permits->group_];
+    if (permits->open_waits_ == 0 || group.adapts) continue;
+    bool over = true;
+    std::string waiter;
+    int waits = 0;
+    for (const Wait* wait : waits_) {
+      if (wait->permits_ != permits) continue;
+      over = over && wait->over_ && wait->over_();
+      waiter = wait->waiter_;
+      ++waits;
+    }
+    if (!over || waits < permits->open_waits_) continue;
+    const int needed = std::min(permits->cost_, group.least_limit);
+    const int others = units_held_at_most(permits->group_) - permits->units_;
+    expect(others + needed > group.least_limit, "a wake-up was lost: " + waiter +
+                                                    " does not come back from its wait although "
+                                                    "there is room");
+  }
+}
+
+// ---- waits
+
+GroupOracle::Wait::Wait(GroupOracle& oracle, std::string waiter, std::string target,
+                        Permits* permits, bool same_group, std::function<bool()> over)
+    : oracle_(oracle),
+      waiter_(std::move(waiter)),
+      target_(std::move(target)),
+      permits_(permits),
+      same_group_(same_group),
+      over_(std::move(over)),
+      place_(oracle.waits_.insert(oracle.waits_.end(), this)) {
+  if (permits_ != nullptr) permits_->begin_wait(same_group_);
+}
+
+GroupOracle::Wait::~Wait() {
+  oracle_.waits_.erase(place_);
+  if (permits_ != nullptr) permits_->end_wait(same_group_, refused_);
+}
+
+void GroupOracle::add_dependencies(const std::string& id, std::vector<std::string>& found) {
+  const auto add_tasks = [&](std::optional<std::size_t> group) {
+    for (const auto& [other, task] : tasks_) {
+      if (task.submitted > 0 && !task.ended() && (!group || task.group == *group)) {
+        found.push_back(other);
+      }
+    }
+  };
+  if (id == Wait::kAll) {
+    for (const Wait* wait : waits_) found.push_back(wait->waiter_);  // listeners, too
+    return add_tasks(std::nullopt);
+  }
+  const Task& task = this->task(id);
+  bool waits = false;
+  for (const Wait* wait : waits_) {
+    if (wait->waiter_ != id) continue;
+    found.push_back(wait->target_);
+    waits = true;
+  }
+  // A task that was refused room has ended by now.
+  if (task.waits_for_room && task.started == 0) add_tasks(std::nullopt);
+  // It needs a permit of its group, to begin or to come back.
+  if (task.waits() || waits) add_tasks(task.group);
+}
+
+bool GroupOracle::may_be_a_cycle(const std::string& waiter, const std::string& target) {
+  if (waiter.empty()) return false;
+  std::set<std::string> seen{target};
+  std::vector<std::string> next{target};
+  while (!next.empty()) {
+    const std::string id = next.back();
+    next.pop_back();
+    if (id == waiter) return true;
+    std::vector<std::string> found;
+    add_dependencies(id, found);
+    for (std::string& one : found) {
+      if (seen.insert(one).second) next.push_back(std::move(one));
+    }
+  }
+  return false;
+}
+
+void GroupOracle::check_drained(std::optional<std::size_t> index) {
+  const std::string what = index ? std::string("group ") + kScheduleGroups[*index] : "executor";
+  for (const Permits* permits : all_permits_) {
+    expect(index && permits->group_ != *index, "drained, but a task of the " + what + " runs");
+  }
+  for (const auto& [id, task] : tasks_) {
+    if (!task.waits() || task.may_be_stopped || sim_.now() >= task.expires) continue;
+    expect((index && task.group != *index) || task.waits_for_room,
+           "drained, but a task of the " + what + " waits: " + id);
   }
 }
 

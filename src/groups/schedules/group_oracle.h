@@ -30,6 +30,7 @@ inline std::size_t schedule_group(std::string_view key) {
 class GroupOracle {
  public:
   class Permits;
+  class Wait;
 
   struct Group {
     int limit = 1;        // the highest that may be in force: exact, unless it is adaptive
@@ -110,11 +111,10 @@ class GroupOracle {
   // ---- what the listener hears
   void submitted(std::size_t group, std::string_view id);
   void started(std::size_t group, std::string_view id);
+  // Whether the task that begins on this thread is run by its submitter: without permits, because it found no room.
+  bool is_run_by_caller() const;
   void completed(std::string_view id, TaskStatus status);
   void rejected(std::string_view id, RejectionReason reason);
-  // A submit has returned: from here on a task that starts is not run by its submitter.
-  void submit_returned() { submitting_.clear(); }
-  bool is_submitting(std::string_view id) const { return submitting_ == id; }
 
   std::uint64_t submits() const { return submits_; }
   std::uint64_t ends() const { return ends_; }
@@ -124,15 +124,21 @@ class GroupOracle {
   // ---- when nothing is ready and no time passes
   // No task stands in a queue although every limit has room for it. `waiting`: in each group, as the executor says.
   void check_no_task_waits_for_nothing(const std::array<std::uint64_t, 4>& waiting);
+  // Nor does a task whose waits are over wait for permits that are free.
+  void check_tasks_come_back();
   bool no_task_holds_permits() const { return all_permits_.empty(); }
-  int running_in_all() const { return running_in_all_; }
+
+  // ---- waits
+  // Whether a wait of `waiter` for `target` may be refused with kWaitCycle: whether the target may depend on the waiter.
+  bool may_be_a_cycle(const std::string& waiter, const std::string& target);
+  // A drain has returned: of one group, or of all.
+  void check_drained(std::optional<std::size_t> index);
 
  private:
   void check_rate(Group& group, std::size_t index);
   void check_order(const Task& task);
-  bool caller_runs(const Task& task) const {
-    return submitting_ == task.id && !task.waits_for_room;
-  }
+  // What has to go on before `task` can end; more than is necessary.
+  void add_dependencies(const std::string& id, std::vector<std::string>& found);
   // An upper bound of what tasks of the group hold.
   int units_held_at_most(std::size_t index) const;
   int global_permits_held_at_most() const;
@@ -140,8 +146,9 @@ class GroupOracle {
   const testing::SimScheduler& sim_;
   std::string wrong_;
   std::array<Group, 4> groups_;
+  std::list<Permits*> all_permits_;  // outlives the tasks
+  std::list<Wait*> waits_;
   std::map<std::string, Task> tasks_;
-  std::list<Permits*> all_permits_;
   int global_limit_ = kUnlimited;
   int running_in_all_ = 0;  // lower bound
   bool all_paused_ = false;
@@ -149,7 +156,6 @@ class GroupOracle {
   std::optional<int> global_threshold_;
   bool shutdown_begun_ = false;
   bool shutdown_returned_ = false;
-  std::string submitting_;
   int last_number_ = 0;
   std::uint64_t submits_ = 0;
   std::uint64_t ends_ = 0;
@@ -199,6 +205,35 @@ class GroupOracle::Permits {
   int least_limit_ = 0;
   int most_global_ = 0;
   std::list<Permits*>::iterator place_;
+};
+
+// A wait for a task: by another task, or by the listener of a task that is ending.
+class GroupOracle::Wait {
+ public:
+  // For all tasks, as target.
+  static constexpr const char* kAll = "*";
+
+  // `waiter`: empty for code outside of tasks. `over`: whether the wait could be over.
+  Wait(GroupOracle& oracle, std::string waiter, std::string target, Permits* permits,
+       bool same_group, std::function<bool()> over);
+  ~Wait();
+  Wait(const Wait&) = delete;
+  Wait& operator=(const Wait&) = delete;
+
+  // It never began, or it is not known whether it did: no limit is checked when it ends.
+  void refused() { refused_ = true; }
+
+ private:
+  friend class GroupOracle;
+
+  GroupOracle& oracle_;
+  const std::string waiter_;
+  const std::string target_;
+  Permits* const permits_;
+  const bool same_group_;
+  const std::function<bool()> over_;
+  bool refused_ = false;
+  std::list<Wait*>::iterator place_;
 };
 
 }  // namespace keyway

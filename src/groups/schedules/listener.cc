@@ -17,12 +17,21 @@ void GroupSchedule::on_completed(std::string_view group, std::string_view id,
                                  const TaskOutcome& outcome) {
   say("completed", group, id);
   oracle_.completed(id, outcome.status);
+  listener_acts(id);
 }
 
 void GroupSchedule::on_rejected(std::string_view group, std::string_view id,
                                 RejectionReason reason) {
   say("rejected", group, id);
   oracle_.rejected(id, reason);
+  listener_acts(id);
+}
+
+// Its waits count as those of the task that ends.
+void GroupSchedule::listener_acts(std::string_view id) {
+  if (acts_left_ == 0 || closing_ || GroupOracle::is_conflated(id) || !one_in(4)) return;
+  --acts_left_;
+  act();
 }
 
 }  // namespace keyway

@@ -44,7 +44,9 @@ void GroupSchedule::make_executor() {
                                               : std::optional(policy.global_queue_threshold));
   policy.observe = one_in(4);
   policy.listener = std::shared_ptr<TaskLifecycleListener>(this, [](auto*) {});
-  executor_ = std::make_unique<GroupExecutor>(std::move(policy), scheduler_);
+  owned_executor_ = std::make_unique<GroupExecutor>(std::move(policy), scheduler_);
+  executor_ = owned_executor_.get();
+  if (one_in(2)) acts_left_ = static_cast<int>(below(8));
 }
 
 void GroupSchedule::make_group(GroupPolicy& policy, std::size_t index, bool shares, bool rated,
@@ -77,7 +79,7 @@ void GroupSchedule::make_group(GroupPolicy& policy, std::size_t index, bool shar
 
 void GroupSchedule::do_something() {
   const std::size_t index = any_group();
-  switch (below(20)) {
+  switch (below(26)) {
     case 0:
     case 1:
     case 2:
@@ -90,7 +92,8 @@ void GroupSchedule::do_something() {
     case 6:
       return cancel_any();
     case 7:
-      return time_out();
+      if (std::optional<TaskHandle<int>> handle = take_handle()) join(std::move(*handle));
+      return;
     case 8:
       return evict(index);
     case 9:
@@ -111,7 +114,17 @@ void GroupSchedule::do_something() {
     case 16:
       return explain_something(index);
     case 17:
+    case 18:
       return check_nothing_waits();
+    case 19:
+      return follow_any();
+    case 20:
+      return make_future();
+    case 21:
+      return pin_or_unpin(index);
+    case 22:
+    case 23:
+      return visit();
     default:
       for (std::uint64_t i = below(10); i > 0; --i) scheduler_.run_one();
   }
@@ -120,6 +133,7 @@ void GroupSchedule::do_something() {
 void GroupSchedule::pause_or_resume(std::size_t index) {
   GroupOracle::Group& group = oracle_.group(index);
   const char* key = kScheduleGroups[index];
+  if (ending_) return;
   if (one_in(2)) {
     group.paused = !group.paused;
     say(group.paused ? "pause" : "resume", key);
@@ -168,44 +182,49 @@ void GroupSchedule::shut_down_group(std::size_t index) {
   executor_->shutdown_group(kScheduleGroups[index]);
 }
 
-void GroupSchedule::cancel_any() {
-  if (!handles_.empty()) cancel(handles_[below(handles_.size())]);
+std::optional<TaskHandle<int>> GroupSchedule::take_handle() {
+  if (handles_.empty()) return std::nullopt;
+  std::swap(handles_[below(handles_.size())], handles_.back());
+  std::optional<TaskHandle<int>> taken = std::move(handles_.back());
+  handles_.pop_back();
+  return taken;
 }
 
 // A task that waits in its queue can always be cancelled, and never starts then.
-void GroupSchedule::cancel(TaskHandle<int>& handle) {
-  GroupOracle::Task& task = oracle_.task(handle.task_id());
-  say("cancel", handle.group_key(), handle.task_id());
+void GroupSchedule::cancel_any() {
+  std::optional<TaskHandle<int>> handle = take_handle();
+  if (!handle) return;
+  GroupOracle::Task& task = oracle_.task(handle->task_id());
+  say("cancel", handle->group_key(), handle->task_id());
   const bool waits = task.waits() && !task.may_be_stopped && sim_.now() < task.expires;
   task.may_be_stopped = true;
-  const bool cancelled = handle.cancel();
-  if (!waits) return;
-  task.cancelled = true;
-  expect(cancelled, "a waiting task could not be cancelled: " + task.id);
+  task.cancelled = waits;
+  const bool cancelled = handle->cancel();
+  expect(cancelled || !waits, "a waiting task could not be cancelled: " + task.id);
+  handles_.push_back(std::move(*handle));
 }
 
-// Waits for a task, but not long enough: the wait is over, the task is not.
-void GroupSchedule::time_out() {
-  if (handles_.empty()) return;
-  TaskHandle<int>& handle = handles_[below(handles_.size())];
-  if (handle.is_done()) return;
-  try {
-    const GroupResult<int> result = handle.join_for(microseconds(below(100)));
-    if (handle.is_done()) return;
-    expect(result.status == TaskStatus::kTimedOut && result.error,
-           "a wait timed out without saying so");
-  } catch (const RejectedError&) {
-  } catch (const Exception& error) {
-    expect(scheduler_.lost() > 0 && error.code() == ErrorCode::kWaitCycle,
-           std::string("a wait was refused: ") + error.what());
+void GroupSchedule::make_future() {
+  if (std::optional<TaskHandle<int>> handle = take_handle()) {
+    std::string id(handle->task_id());
+    futures_.emplace_back(std::move(id), to_future(std::move(*handle)));
   }
+}
+
+void GroupSchedule::pin_or_unpin(std::size_t index) {
+  if (pins_[index]) return pins_[index].reset();
+  oracle_.found_anew(index);
+  pins_[index].emplace(executor_->group(kScheduleGroups[index]));
 }
 
 // ---- submits
 
-void GroupSchedule::keep(TaskHandle<int> handle) {
-  oracle_.submit_returned();
-  handles_.push_back(std::move(handle));
+void GroupSchedule::keep(TaskHandle<int> handle) { handles_.push_back(std::move(handle)); }
+
+// Only a shutdown makes a submit fail.
+void GroupSchedule::submit_failed(const Exception& error) {
+  expect(error.code() == ErrorCode::kShutdown && oracle_.is_shut_down(),
+         std::string("a submit failed: ") + error.what());
 }
 
 // From outside, waiting for room for a while, or not at all.
@@ -218,12 +237,15 @@ void GroupSchedule::submit_or_give_up(std::size_t index) {
     return 1;
   };
   const TaskOptions options{.id = id};
+  if (oracle_.is_shut_down()) return;
   Result<TaskHandle<int>> handle =
       one_in(2) ? executor_->try_submit(kScheduleGroups[index], options, work)
                 : executor_->try_submit_for(kScheduleGroups[index], microseconds(below(200)),
                                             options, work);
   if (handle.ok()) return keep(std::move(*handle));
-  expect(handle.error().code == ErrorCode::kRejected || handle.error().code == ErrorCode::kTimeout,
+  const ErrorCode code = handle.error().code;
+  expect(code == ErrorCode::kRejected || code == ErrorCode::kTimeout ||
+             (code == ErrorCode::kShutdown && oracle_.is_shut_down()),
          "a submit failed: " + handle.error().message);
   expect(oracle_.task(id).rejected == 1, "a task was turned away, but its listener not told");
 }
@@ -233,11 +255,17 @@ void GroupSchedule::submit_conflated(std::size_t index) {
   TaskOptions options{.id = id, .conflation = static_cast<Conflation>(1 + below(4))};
   if (one_in(4)) options.start_within = microseconds(below(200));
   if (one_in(4)) options.priority = 1;
-  conflated_.push_back(
-      executor_->submit(kScheduleGroups[index], options, [this, index, id, naps = below(3)] {
-        return nap(index, id, naps, microseconds(1 + below(50)));
-      }));
-  oracle_.submit_returned();
+  if (oracle_.is_shut_down()) return;
+  try {
+    conflated_.push_back(
+        executor_->submit(kScheduleGroups[index], options, [this, index, id, naps = below(3)] {
+          return nap(index, id, naps, microseconds(1 + below(50)));
+        }));
+  } catch (const Exception& error) {
+    // A listener of the task that it superseded shut down.
+    oracle_.submit_refused_by_shutdown();
+    submit_failed(error);
+  }
 }
 
 // ---- what the executor says
@@ -265,17 +293,20 @@ void GroupSchedule::check_nothing_waits() {
     waiting[i] = executor_->group_stats(kScheduleGroups[i]).waiting;
   }
   oracle_.check_no_task_waits_for_nothing(waiting);
+  oracle_.check_tasks_come_back();
 }
 
 // ---- the end
 
 void GroupSchedule::end() {
+  ending_ = true;
   if (oracle_.wrong().empty() && !one_in(4)) run_to_the_end();
   scheduler_.find_lost();
-  oracle_.shutdown_begins();
-  if (one_in(3)) executor_->shutdown();
-  if (one_in(3)) executor_->shutdown(microseconds(below(200)));
-  executor_.reset();
+  if (owned_executor_ != nullptr) close();
+  if (owned_executor_ == nullptr) return;  // something hangs
+  for (std::optional<GroupHandle>& pin : pins_) pin.reset();
+  owned_executor_.reset();
+  sim_.run_until_idle();  // continuations of the last tasks
   for (TaskHandle<int>& handle : handles_) check_end(handle);
   for (const auto& [id, task] : oracle_.tasks()) {
     expect(task.submitted == 0 || task.completed + task.rejected == 1,
@@ -284,19 +315,75 @@ void GroupSchedule::end() {
   for (const TaskHandle<int>& handle : conflated_) {
     expect(handle.is_done(), "a handle of a conflated task waits for ever");
   }
+  check_followed();
   expect(oracle_.submits() == oracle_.ends(), "not every task has one end");
   expect(oracle_.no_task_holds_permits(), "a task still runs");
+}
+
+// Code outside of tasks must have left the executor before it is destroyed.
+void GroupSchedule::close() {
+  closing_ = true;
+  if (one_in(2)) {
+    const bool was_right = oracle_.wrong().empty();
+    visits_.push_back(std::make_unique<Visit>([this] { shut_down(); }));
+    sim_.post(*visits_.back());
+    sim_.run_until_idle();
+    if (was_right && is_stuck()) {
+      owned_executor_.release();  // its destructor would wait for ever
+      owned_sim_.release();
+    }
+  } else if (acts_in_progress_ > 0) {
+    resume_everything();
+    sim_.run_until_idle();
+    if (is_stuck()) {
+      owned_executor_.release();
+      owned_sim_.release();
+    }
+  }
+  oracle_.shutdown_begins();
+}
+
+bool GroupSchedule::is_stuck() {
+  const GroupStats stats = executor_->stats();
+  expect(stats.waiting == 0, "a wake-up was lost: " + std::to_string(stats.waiting) + " wait");
+  expect(stats.running == 0, "a permit was lost: " + std::to_string(stats.running) + " run");
+  expect(acts_in_progress_ == 0, "a listener, a continuation or a call waits for ever");
+  return stats.waiting + stats.running > 0 || acts_in_progress_ > 0;
+}
+
+void GroupSchedule::check_followed() {
+  for (const Followed& one : followed_) {
+    expect(one.told == 1, "a coroutine that awaited " + one.id + " was resumed " +
+                              std::to_string(one.told) + " times");
+  }
+  for (auto& [id, future] : futures_) {
+    if (future.wait_for(std::chrono::seconds(0)) != std::future_status::ready) {
+      expect(false, "the future of " + id + " is not ready");
+      continue;
+    }
+    try {
+      check_result(id, future.get().status);
+    } catch (const RejectedError&) {
+      check_result(id, TaskStatus::kRejected);
+    }
+  }
 }
 
 // Nothing is ready and no timer waits: then no task may wait.
 void GroupSchedule::run_to_the_end() {
   resume_everything();
   sim_.run_until_idle();
+  if (is_stuck()) {
+    if (loses_) return;
+    owned_executor_.release();
+    owned_sim_.release();
+    return;
+  }
   const GroupStats stats = executor_->stats();
-  expect(stats.waiting == 0, "a wake-up was lost: " + std::to_string(stats.waiting) + " wait");
-  expect(stats.running == 0, "a permit was lost: " + std::to_string(stats.running) + " run");
   expect(stats.submitted + oracle_.refused_submits() == oracle_.submits(),
-         "not all submits were counted");
+         "not all submits were counted: " + std::to_string(stats.submitted) + " + " +
+             std::to_string(oracle_.refused_submits()) + " of " +
+             std::to_string(oracle_.submits()));
   expect(stats.submitted ==
              stats.succeeded + stats.failed + stats.cancelled + stats.expired + stats.rejected,
          "the counts do not add up");
@@ -305,15 +392,18 @@ void GroupSchedule::run_to_the_end() {
 
 void GroupSchedule::check_end(TaskHandle<int>& handle) {
   if (!handle.is_done()) return expect(false, "a handle waits for ever");
-  TaskStatus status = TaskStatus::kRejected;
+  const std::string id(handle.task_id());
   try {
-    status = handle.join().status;
+    check_result(id, handle.join().status);
   } catch (const RejectedError&) {
-  } catch (const Exception& error) {
-    if (error.code() == ErrorCode::kResultTaken) return;
-    expect(false, error.what());
+    check_result(id, TaskStatus::kRejected);
   }
-  expect(status == oracle_.task(handle.task_id()).status, "a handle and its listener disagree");
+}
+
+void GroupSchedule::check_result(const std::string& id, TaskStatus status) {
+  const GroupOracle::Task& task = oracle_.task(id);
+  expect(status == task.status, "a handle and its listener disagree: " + id);
+  expect(task.permits == nullptr, "its result came before its permits were back: " + id);
 }
 
 }  // namespace keyway
