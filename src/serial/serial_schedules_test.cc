@@ -99,8 +99,8 @@ class Schedule {
     dispatcher_.emplace(options_, scheduler_);
   }
   bool caller_runs() const { return options_.on_full == OnFull::kCallerRuns; }
-  // Whoever blocks in a simulation keeps all below it on the stack from going on. So only one does at a time.
-  bool may_block() const { return depth_ == 0 && !loses_; }
+  // Work that blocks sleeps on a stack of its own. Where wake-ups are lost on purpose, a call could block for ever.
+  bool may_block() const { return !loses_; }
   bool may_submit() const { return !caller_runs() || may_block(); }
 
   void do_something() {
@@ -278,7 +278,7 @@ class Schedule {
         return 2;
       });
       expect(ran && inner && *inner == 2, "a call inside its lane did not run");
-    } else if (may_block()) {  // a caller below whose turn has come would begin late
+    } else if (may_block()) {
       Result<TaskHandle<int>> inner = blocking([&] {
         return dispatcher_->dispatch(name, [&]() -> Task<int> {
           co_await sleep_for(microseconds(below(20)));
@@ -319,7 +319,7 @@ class Schedule {
   Task<int> awaits_another(Known& work) {
     Running running(*this, work);
     const std::size_t other = (work.key + 1 + below(kKeys - 1)) % kKeys;
-    if (!may_block()) co_return 0;  // a wait that is refused blocks, too, until its permit is back
+    if (!may_block()) co_return 0;
     ++nested_;
     if (one_in(2)) {
       running.waits(true);
@@ -437,7 +437,7 @@ class Schedule {
 class SerialSchedules : public ::testing::TestWithParam<std::uint64_t> {};
 
 TEST_P(SerialSchedules, KeepWhatMustAlwaysBeTrue) {
-  expect_schedules_hold<Schedule>(GetParam(), 25'000);
+  expect_schedules_hold<Schedule>(GetParam(), 10'000);
 }
 INSTANTIATE_TEST_SUITE_P(Part, SerialSchedules, ::testing::Values(0, 1, 2, 3));
 
