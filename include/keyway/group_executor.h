@@ -137,7 +137,7 @@ class GroupExecutor : public SubmitWays<GroupExecutor, std::string_view> {
   // Does not wait for them.
   void shutdown();
   // No more submits. Waits until every task has finished, then true; when the time is over,
-  // shutdown(), wait for those that run, and false.
+  // shutdown(), wait for those that run (but for one that waits for the caller), and false.
   bool shutdown(Duration timeout);
 
   GroupStats stats() const;

@@ -36,6 +36,7 @@
 #include <string_view>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "keyway/detail/inline_run.h"
 #include "keyway/detail/queued_call.h"
@@ -121,6 +122,11 @@ class SerialDispatcher {
 
  private:
   struct Parts;
+  friend struct StickySimulation;
+
+  // Sticky, on these schedulers, one for each worker. REQUIRES: each runs one item at a time.
+  SerialDispatcher(SerialOptions options, std::vector<std::unique_ptr<Scheduler>> workers);
+  void add_workers(std::vector<std::unique_ptr<Scheduler>> schedulers);
 
   // Where the work of a key goes.
   struct Target {

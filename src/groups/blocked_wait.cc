@@ -1,5 +1,7 @@
 #include "groups/blocked_wait.h"
 
+#include <utility>
+
 #include "groups/group_engine.h"
 #include "runtime/current_task.h"
 
@@ -7,31 +9,61 @@ namespace keyway {
 
 using detail::TaskCore;
 
-BlockedWait::~BlockedWait() {
-  if (linked_) WaitGraph::instance().end(edge_);
+BlockedWait::~BlockedWait() { unlink(); }
+
+void BlockedWait::unlink() {
+  if (std::exchange(linked_, false)) WaitGraph::instance().end(edge_);
+  for (const std::unique_ptr<WaitGraph::Edge>& edge : of_endings_) WaitGraph::instance().end(*edge);
+  of_endings_.clear();
 }
 
-bool BlockedWait::may_be_in_the_way() {
-  edge_.operation = &detail::Operation::current();
-  edge_.thread = Scheduler::current();
-  // A task that is ending has no permits, but others may wait for it.
-  TaskCore* task = edge_.operation->task();
-  if (task != nullptr && task->ending()) edge_.waiter = task;
+bool BlockedWait::may_be_in_the_way() const {
   return edge_.waiter != nullptr || edge_.thread != nullptr ||
          edge_.operation->parent() != nullptr || edge_.operation->locks_held > 0;
 }
 
 Result<void> BlockedWait::link() {
+  edge_.operation = &detail::Operation::current();
+  edge_.thread = Scheduler::current();
   if (!may_be_in_the_way()) return {};
   Result<void> begun = WaitGraph::instance().begin(edge_);
   linked_ = begun.ok();
+  if (!linked_) unlink();
   return begun;
 }
 
+// Tasks that are ending have no permits, but others may wait for them, and they are not over before this wait: it is in
+// a listener of theirs. There may be several, where a listener ends other tasks.
+Result<void> BlockedWait::link_endings(TaskCore* target, const WantedWork* work, bool bounded) {
+  const TaskCore* last = nullptr;
+  for (const auto* scope = detail::CurrentTaskScope::innermost(); scope != nullptr;
+       scope = scope->outer()) {
+    TaskCore* task = scope->task();
+    if (task == nullptr || task == last || !task->ending()) continue;
+    last = task;
+    auto edge = std::make_unique<WaitGraph::Edge>();
+    edge->operation = &detail::Operation::current();
+    edge->waiter = task;
+    edge->task = target;
+    edge->work = work;
+    edge->bounded = bounded;
+    if (Result<void> begun = WaitGraph::instance().begin(*edge); !begun) {
+      unlink();
+      return begun;
+    }
+    of_endings_.push_back(std::move(edge));
+  }
+  return {};
+}
+
 Result<void> BlockedWait::begin(TaskCore& target, bool bounded) {
+  if (Result<void> begun = link_endings(&target, nullptr, bounded); !begun) return begun;
   if (TaskCore* waiter = detail::task_on_this_thread()) {
     auto begun = waiter->owner().begin_wait(*waiter, target, bounded, /*blocks=*/true);
-    if (!begun) return begun.error();
+    if (!begun) {
+      unlink();
+      return begun.error();
+    }
     of_task_ = std::move(begun).value();
     return {};
   }
@@ -41,18 +73,22 @@ Result<void> BlockedWait::begin(TaskCore& target, bool bounded) {
 }
 
 Result<void> BlockedWait::begin(const WantedWork& work, bool bounded) {
-  if (TaskCore* waiter = detail::task_on_this_thread()) {
+  if (Result<void> begun = link_endings(nullptr, &work, bounded); !begun) return begun;
+  TaskCore* waiter = detail::task_on_this_thread();
+  if (waiter != nullptr) {
     edge_.waiter = waiter;
     edge_.holds_permit = true;
   }
   edge_.work = &work;
   edge_.bounded = bounded;
-  return link();
+  Result<void> begun = link();
+  // It keeps its lane's permit. The work may need its global one.
+  if (begun && waiter != nullptr) of_task_ = waiter->owner().begin_rest(*waiter);
+  return begun;
 }
 
 void BlockedWait::begin_end() {
-  if (linked_) WaitGraph::instance().end(edge_);
-  linked_ = false;
+  unlink();
   if (of_task_ != nullptr) of_task_->end(back_);
 }
 

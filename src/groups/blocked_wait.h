@@ -8,6 +8,7 @@
 #pragma once
 
 #include <memory>
+#include <vector>
 
 #include "base/spin_lock.h"
 #include "keyway/detail/task_core.h"
@@ -41,13 +42,16 @@ class BlockedWait {
 
  private:
   // Whether something may depend on the calling thread; otherwise its wait need not be known.
-  bool may_be_in_the_way();
+  bool may_be_in_the_way() const;
   Result<void> link();
+  Result<void> link_endings(detail::TaskCore* target, const WantedWork* work, bool bounded);
+  void unlink();
 
   std::unique_ptr<detail::TaskWait> of_task_;
   ThreadWakeup back_;  // the permits are
   WaitGraph::Edge edge_;
   bool linked_ = false;
+  std::vector<std::unique_ptr<WaitGraph::Edge>> of_endings_;
 };
 
 }  // namespace keyway

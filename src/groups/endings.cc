@@ -55,8 +55,7 @@ void Endings::help(Helper& helper) {
     helper.posted = false;
   }
   Ending ending = next(helper);
-  if (ending.task != nullptr) teller_.tell(ending);
-  teller_.end_use();
+  teller_.tell_posted(ending);
 }
 
 }  // namespace keyway

@@ -38,9 +38,11 @@ class Endings {
    public:
     // Drops the callable, tells listeners, publishes the result. Under no lock.
     virtual void tell(Ending& ending) noexcept = 0;
-    // A turn of the endings was posted, or has run.
+    // A turn of the endings was posted.
     virtual void begin_use() = 0;
-    virtual void end_use() = 0;
+    // It runs: tells, if there is still something to tell, and ends the use. A listener that drains there does not wait
+    // for its own turn.
+    virtual void tell_posted(Ending& ending) noexcept = 0;
 
    protected:
     ~Teller() = default;

@@ -226,10 +226,12 @@ bool GroupEngine::shutdown(Duration timeout) {
     shutdown();
     return false;
   }
+  // A wait that is refused could never end: a task waits for this very thread, perhaps for the end of the task whose
+  // listener calls. Then it is not waited for.
   const std::optional<TimePoint> deadline = deadline_after(timeout);
-  if (wait_until_quiet(deadline ? &*deadline : nullptr, /*refusable=*/false)) return true;
+  if (wait_until_quiet(deadline ? &*deadline : nullptr).value_or(false)) return true;
   shutdown();
-  wait_until_quiet(nullptr, /*refusable=*/false);
+  static_cast<void>(wait_until_quiet(nullptr));
   return false;
 }
 
@@ -246,37 +248,50 @@ void GroupEngine::close() {
 
 // ---- waiting until there are no tasks
 
-// All tasks of an engine, for the WaitGraph.
+// All tasks of an engine, or of one group, for the WaitGraph.
 class GroupEngine::AllTasks final : public WantedWork {
  public:
-  explicit AllTasks(GroupEngine& engine) : engine_(engine) {}
+  explicit AllTasks(GroupEngine& engine, std::optional<std::string_view> key = std::nullopt)
+      : engine_(engine), key_(key) {}
   Scheduler* scheduler() const override { return &engine_.scheduler_; }
-  bool includes(const detail::Operation&, const TaskCore* task) const override {
-    return task != nullptr && &task->owner() == &engine_ && !task->ending();
+  bool includes(const detail::Operation&, const TaskCore* task,
+                const WantedWork* wanted) const override {
+    if (task == nullptr || &task->owner() != &engine_) return false;
+    if (key_) return !task->ending() && task->group_key() == *key_;
+    // A listener is waited for, unless it drains, too.
+    return !task->ending() || wanted == nullptr || wanted->all_tasks_of() != &engine_;
   }
-  std::string name() const override { return "all tasks of an executor"; }
+  const void* all_tasks_of() const override { return key_ ? nullptr : &engine_; }
+  std::string name() const override {
+    if (key_) return "all tasks of group \"" + std::string(*key_) + "\"";
+    return "all tasks of an executor";
+  }
 
  private:
   GroupEngine& engine_;
+  const std::optional<std::string_view> key_;
 };
 
-bool GroupEngine::wait_until_quiet(const TimePoint* deadline, bool refusable) {
+// An error (kWaitCycle) if that could never be.
+Result<bool> GroupEngine::wait_until_quiet(const TimePoint* deadline) {
   const AllTasks all(*this);
   BlockedWait wait;
-  if (Result<void> begun = wait.begin(all, /*bounded=*/deadline != nullptr || !refusable); !begun) {
-    throw Exception(begun.error());
+  if (Result<void> begun = wait.begin(all, /*bounded=*/deadline != nullptr); !begun) {
+    return begun.error();
   }
-  // To its end: two listeners that drain do not wait for each other's turns.
-  const BlockingRegion region;
-  const WaitEnd end =
-      quiet_.wait([&] { return table_.all_of([](Lane& lane) { return lane.empty(); }); },
-                  /*strict=*/false, deadline, scheduler_);
-  KEYWAY_CHECK(end != WaitEnd::kStuck,
-               "tasks are left, but the simulation has nothing more to run");
-  if (end != WaitEnd::kDone) return false;
-  // Workers that left their lane may still be on their way out.
-  if (!shared_) scheduler_.wait_for_turns_in_progress();
-  return true;
+  WaitEnd end{};
+  {
+    // To its end: two listeners that drain do not wait for each other's turns.
+    const BlockingRegion region;
+    end = quiet_.wait([&] { return table_.all_of([](Lane& lane) { return lane.empty(); }); },
+                      /*strict=*/false, deadline, scheduler_);
+    KEYWAY_CHECK(end != WaitEnd::kStuck,
+                 "tasks are left, but the simulation has nothing more to run");
+    // Workers that left their lane may still be on their way out.
+    if (end == WaitEnd::kDone && !shared_) scheduler_.wait_for_turns_in_progress();
+  }
+  wait.end(scheduler_);
+  return end == WaitEnd::kDone;
 }
 
 bool GroupEngine::drain(Duration timeout) {
@@ -285,7 +300,9 @@ bool GroupEngine::drain(Duration timeout) {
                      "a task cannot wait until its executor has no tasks; drain() from outside"});
   }
   const std::optional<TimePoint> deadline = deadline_after(timeout);
-  return wait_until_quiet(deadline ? &*deadline : nullptr, /*refusable=*/true);
+  const Result<bool> drained = wait_until_quiet(deadline ? &*deadline : nullptr);
+  if (!drained) throw Exception(drained.error());
+  return *drained;
 }
 
 bool GroupEngine::drain_group(std::string_view key, Duration timeout) {
@@ -299,7 +316,7 @@ bool GroupEngine::drain_group(std::string_view key, Duration timeout) {
   const auto has_no_task = [&] {
     return table_.with_lane(key, hash, [](Lane* lane) { return lane == nullptr || lane->empty(); });
   };
-  const AllTasks all(*this);
+  const AllTasks all(*this, key);
   BlockedWait wait;
   if (Result<void> begun = wait.begin(all, deadline.has_value()); !begun) {
     throw Exception(begun.error());
@@ -307,6 +324,7 @@ bool GroupEngine::drain_group(std::string_view key, Duration timeout) {
   const WaitEnd end = quiet_.wait_for(has_no_task, deadline ? &*deadline : nullptr, scheduler_);
   KEYWAY_CHECK(end != WaitEnd::kStuck,
                "tasks are left, but the simulation has nothing more to run");
+  wait.end(scheduler_);
   return end == WaitEnd::kDone;
 }
 

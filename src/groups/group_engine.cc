@@ -395,8 +395,9 @@ void GroupEngine::end_of_callers(TaskCore& task, TaskStatus status) {
   if (status == TaskStatus::kFailed) counts.failed = 1;
   if (status == TaskStatus::kCancelled) counts.cancelled = 1;
   count_outside(task, counts);
+  const QuietWatch::Use use(quiet_);  // this thread's: a listener that drains does not wait for it
+  quiet_.end();
   complete(task, status, scheduler_.now());
-  end_use();
 }
 
 // REQUIRES: not published yet, so that the listener can look at the value.
@@ -456,6 +457,12 @@ void GroupEngine::tell(Ending& ending) noexcept {
     task.set_started(ending.ended);
   }
   complete(task, ending.status, ending.ended, ending.ran, ending.reason);
+}
+
+void GroupEngine::tell_posted(Ending& ending) noexcept {
+  const QuietWatch::Use use(quiet_);  // this thread's, in the place of the one that was posted
+  quiet_.end();
+  if (ending.task != nullptr) tell(ending);
 }
 
 bool GroupEngine::cancel(TaskCore& task) {

@@ -218,11 +218,11 @@ class GroupEngine final : public LaneOwner,
                     Aftermath& aftermath);
   void tell(Ending& ending) noexcept override;
   void begin_use() override { quiet_.begin(); }
-  void end_use() override { quiet_.end(); }
+  void tell_posted(Ending& ending) noexcept override;
 
   // Waiting for the end of all.
   class AllTasks;
-  bool wait_until_quiet(const TimePoint* deadline, bool refusable);
+  Result<bool> wait_until_quiet(const TimePoint* deadline);
   std::optional<TimePoint> deadline_after(Duration timeout) const;
   void resume_everything(Aftermath& aftermath) KEYWAY_EXCLUDES(paused_mutex_);
 

@@ -28,7 +28,7 @@ class Part final : public WantedWork {
  public:
   explicit Part(const Operation& operation) : operation_(operation) {}
   Scheduler* scheduler() const override { return nullptr; }
-  bool includes(const Operation& waiter, const TaskCore*) const override {
+  bool includes(const Operation& waiter, const TaskCore*, const WantedWork*) const override {
     return waiter.is_part_of(operation_);
   }
   std::string name() const override { return "a coroutine that it runs"; }

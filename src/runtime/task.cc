@@ -69,7 +69,7 @@ struct SyncWait::State final : WantedWork {
   State(Scheduler& of, const Operation& part) : target(of), operation(part) {}
 
   Scheduler* scheduler() const override { return &target; }
-  bool includes(const Operation& waiter, const TaskCore*) const override {
+  bool includes(const Operation& waiter, const TaskCore*, const WantedWork*) const override {
     return waiter.is_part_of(operation);
   }
   std::string name() const override { return "a coroutine"; }

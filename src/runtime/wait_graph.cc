@@ -308,7 +308,7 @@ void WaitGraph::explore(Search& search) {
       }
     } else {
       for (Edge& other : edges_) {
-        if (&other != &edge && edge.work->includes(*other.operation, other.waiter)) {
+        if (&other != &edge && edge.work->includes(*other.operation, other.waiter, other.work)) {
           node.all_must_end.push_back(&other);
         }
       }

@@ -51,8 +51,11 @@ class WantedLock {
 class WantedWork {
  public:
   virtual Scheduler* scheduler() const = 0;  // whose thread it needs; null: none
-  // Whether `waiter`'s wait holds the work up.
-  virtual bool includes(const detail::Operation& waiter, const detail::TaskCore* task) const = 0;
+  // Whether `waiter`'s wait holds the work up. `wanted`: the work that it waits for, if it is not a task or a lock.
+  virtual bool includes(const detail::Operation& waiter, const detail::TaskCore* task,
+                        const WantedWork* wanted) const = 0;
+  // The executor whose tasks it is, all of them; null for other work.
+  virtual const void* all_tasks_of() const { return nullptr; }
   virtual std::string name() const = 0;
 
  protected:

@@ -90,15 +90,28 @@ SerialDispatcher::SerialDispatcher(SerialOptions options)
     return;
   }
   parts_->timers = std::make_unique<ServiceThread>([] { return false; }, [] { return false; });
+  std::vector<std::unique_ptr<Scheduler>> threads;
   for (int i = 0; i < options_.workers; ++i) {
     auto thread = std::make_unique<WorkerThread>(*parts_->timers);
     parts_->threads.push_back(thread.get());
-    std::string name = "worker " + std::to_string(i);
+    threads.push_back(std::move(thread));
+  }
+  add_workers(std::move(threads));
+}
+
+SerialDispatcher::SerialDispatcher(SerialOptions options,
+                                   std::vector<std::unique_ptr<Scheduler>> workers)
+    : options_(checked(options)), parts_(std::make_unique<Parts>(options_, workers.front().get())) {
+  add_workers(std::move(workers));
+}
+
+void SerialDispatcher::add_workers(std::vector<std::unique_ptr<Scheduler>> schedulers) {
+  for (std::unique_ptr<Scheduler>& scheduler : schedulers) {
+    std::string name = "worker " + std::to_string(parts_->workers.size());
     const std::size_t hash = LaneTable::hash(name);
-    parts_->workers.push_back(
-        {std::move(name), hash,
-         std::unique_ptr<GroupExecutor>(new GroupExecutor(
-             lane_policy(options_, kUnlimited), std::unique_ptr<Scheduler>(std::move(thread))))});
+    parts_->workers.push_back({std::move(name), hash,
+                               std::unique_ptr<GroupExecutor>(new GroupExecutor(
+                                   lane_policy(options_, kUnlimited), std::move(scheduler)))});
   }
 }
 

@@ -82,7 +82,7 @@ class CoroutinePart final : public Completion {
     core_ = &core;
     Scheduler* scheduler = &core.owner().scheduler();
     context_.emplace(scheduler, std::move(stop),
-                     TaskOperation(Operation::current().parent(), &core, scheduler));
+                     TaskOperation(nullptr, &core, scheduler));
     task_.emplace(make());
     TaskAccess::start(*task_, *context_, *this);
     // acq_rel: the result is written before done(), and read after it.

@@ -1,0 +1,402 @@
+#include "groups/schedules/group_oracle.h"
+
+#include <algorithm>
+
+#include "keyway/detail/task_core.h"
+#include "runtime/current_task.h"
+
+namespace keyway {
+
+GroupOracle::Task& GroupOracle::task(std::string_view id) {
+  Task& found = tasks_[std::string(id)];
+  if (found.id.empty()) found.id = id;
+  return found;
+}
+
+// ---- what changes
+
+void GroupOracle::set_group_limit(std::size_t index, int limit) {
+  Group& group = groups_[index];
+  if (limit < group.limit) may_shrink(index);
+  group.limit = group.least_limit = limit;
+  group.evicted = false;
+  for (Permits* permits : all_permits_) {
+    if (permits->group_ == index) permits->limit_changed();
+  }
+}
+
+void GroupOracle::may_shrink(std::size_t index) {
+  groups_[index].may_shrink = true;
+  for (Permits* permits : all_permits_) {
+    if (permits->group_ == index && permits->waits()) permits->give_lane_back();
+  }
+}
+
+void GroupOracle::evict(std::size_t index) {
+  if (!groups_[index].adapts) groups_[index].evicted = true;
+}
+
+void GroupOracle::found_anew(std::size_t index) {
+  if (groups_[index].evicted) set_group_limit(index, groups_[index].policy_limit);
+}
+
+void GroupOracle::set_global_limit(int limit) {
+  global_limit_ = limit;
+  for (Permits* permits : all_permits_) permits->limit_changed();
+}
+
+void GroupOracle::resume_everything() {
+  all_paused_ = false;
+  for (Group& group : groups_) group.paused = false;
+}
+
+void GroupOracle::shut_down_group(std::size_t index) {
+  groups_[index].was_shut_down = true;
+  for (auto& [id, task] : tasks_) {
+    if (task.group == index && !task.ended()) task.may_be_stopped = true;
+  }
+}
+
+void GroupOracle::shutdown_begins() {
+  shutdown_begun_ = true;
+  for (auto& [id, task] : tasks_) task.may_be_stopped = true;
+}
+
+// ---- what the listener hears
+
+void GroupOracle::submitted(std::size_t index, std::string_view id) {
+  ++submits_;
+  if (shutdown_begun_) ++refused_submits_;
+  Group& group = groups_[index];
+  if (is_conflated(id)) {
+    // It finds the limits anew only if it enters the queue.
+    if (group.evicted) {
+      const int limit = group.limit;
+      const int least = group.least_limit;
+      set_group_limit(index, std::max(limit, group.policy_limit));
+      group.least_limit = std::min(least, group.policy_limit);
+      group.evicted = true;
+    }
+    return;
+  }
+  found_anew(index);
+  Task& task = this->task(id);
+  expect(++task.submitted == 1, "submitted twice: " + task.id);
+  task.group = index;
+  task.number = ++last_number_;
+}
+
+void GroupOracle::started(std::size_t index, std::string_view id) {
+  Group& group = groups_[index];
+  if (is_conflated(id)) {
+    if (!is_run_by_caller()) check_rate(group, index);
+    return;
+  }
+  Task& task = this->task(id);
+  expect(++task.started == 1 && task.submitted == 1 && !task.ended(),
+         "started out of order: " + task.id);
+  expect(!task.cancelled, "started although it was cancelled before: " + task.id);
+  expect(!shutdown_returned_, "started after shutdown() had returned: " + task.id);
+  task.by_caller = is_run_by_caller();
+  if (task.by_caller) {
+    return expect(!task.waits_for_room, "run by its submitter, which waited: " + task.id);
+  }
+  expect(!all_paused_ && !group.paused, "started while it was paused: " + task.id);
+  expect(sim_.now() <= task.expires, "started too late: " + task.id);
+  check_rate(group, index);
+  check_order(task);
+  task.permits = std::make_unique<Permits>(*this, index, task.cost);
+}
+
+bool GroupOracle::is_run_by_caller() const {
+  return rejection_ == RejectionPolicy::kCallerRuns &&
+         !detail::CurrentTaskScope::innermost()->task()->holds_permits();
+}
+
+void GroupOracle::check_order(const Task& task) {
+  for (const auto& [id, other] : tasks_) {
+    // A task that has expired has left its queue; the listener hears of it a moment later.
+    if (!other.waits() || sim_.now() >= other.expires || other.group != task.group) continue;
+    if (other.waits_for_room || task.waits_for_room || other.may_be_stopped) continue;
+    expect(other.priority < task.priority ||
+               (other.priority == task.priority && other.number > task.number),
+           task.id + " started before " + id);
+  }
+}
+
+// In any time t no more than burst + rate * t begin.
+void GroupOracle::check_rate(Group& group, std::size_t index) {
+  if (!group.rate) return;
+  std::vector<TimePoint>& starts = group.starts;
+  starts.push_back(sim_.now());
+  for (std::size_t i = 0; i < starts.size(); ++i) {
+    const double seconds = std::chrono::duration<double>(starts.back() - starts[i]).count();
+    expect(static_cast<double>(starts.size() - i) <=
+               group.rate->burst + group.rate->per_second * seconds + 1e-3,
+           std::string("group ") + kScheduleGroups[index] + " is over its rate");
+  }
+}
+
+void GroupOracle::completed(std::string_view id, TaskStatus status) {
+  ++ends_;
+  if (is_conflated(id)) return;
+  Task& task = this->task(id);
+  expect(++task.completed == 1 && task.submitted == 1 && task.rejected == 0,
+         "completed out of order: " + task.id);
+  expect(task.started == 1 || status == TaskStatus::kCancelled ||
+             (status == TaskStatus::kExpired && sim_.now() >= task.expires),
+         "completed unstarted: " + task.id);
+  expect(!task.cancelled || status == TaskStatus::kCancelled,
+         "cancelled before it began, but not kCancelled: " + task.id);
+  expect(task.permits == nullptr, "completed while it runs: " + task.id);
+  task.status = status;
+}
+
+void GroupOracle::rejected(std::string_view id, RejectionReason reason) {
+  ++ends_;
+  if (is_conflated(id)) return;
+  Task& task = this->task(id);
+  expect(++task.rejected == 1 && task.submitted == 1 && task.started + task.completed == 0,
+         "rejected out of order: " + task.id);
+  task.status = TaskStatus::kRejected;
+  bool allowed = false;
+  switch (reason) {
+    case RejectionReason::kQueueFull:
+      allowed = groups_[task.group].threshold.has_value();
+      break;
+    case RejectionReason::kGlobalQueueFull:
+      allowed = has_global_limit() && global_threshold_.has_value();
+      break;
+    case RejectionReason::kNoRoomInTime:
+    case RejectionReason::kWaitCycle:
+      allowed = task.waits_for_room;
+      break;
+    case RejectionReason::kConflated:
+      break;
+    case RejectionReason::kGroupShutdown:
+      allowed = groups_[task.group].was_shut_down;
+      break;
+    case RejectionReason::kShutdown:
+      allowed = shutdown_begun_;
+      break;
+  }
+  expect(allowed, "rejected for no reason: " + task.id + ", " + to_string(reason));
+}
+
+// ---- when nothing is ready
+
+int GroupOracle::units_held_at_most(std::size_t index) const {
+  int units = 0;
+  for (const Permits* permits : all_permits_) {
+    if (permits->group_ == index) units += permits->units_;
+  }
+  return units;
+}
+
+int GroupOracle::global_permits_held_at_most() const {
+  return static_cast<int>(std::count_if(
+      all_permits_.begin(), all_permits_.end(),
+      [](const Permits* permits) { return permits->open_waits_ == 0 && permits->rests_ == 0; }));
+}
+
+void GroupOracle::check_no_task_waits_for_nothing(const std::array<std::uint64_t, 4>& waiting) {
+  if (all_paused_ || global_permits_held_at_most() >= global_limit_) return;
+  for (std::size_t i = 0; i < groups_.size(); ++i) {
+    const Group& group = groups_[i];
+    if (waiting[i] == 0 || group.paused || group.rate || group.adapts) continue;
+    int cost = 1;
+    for (const auto& [id, task] : tasks_) {
+      if (task.group == i && !task.ended()) cost = std::max(cost, task.cost);
+    }
+    const int needed = std::min(cost, group.least_limit);
+    expect(units_held_at_most(i) + needed > group.least_limit,
+           std::string("a wake-up was lost: tasks of group ") + kScheduleGroups[i] +
+               " wait although there is room");
+  }
+}
+
+// A task comes back in front of all that wait to begin, also while its group is paused.
+void GroupOracle::check_tasks_come_back() {
+  if (global_permits_held_at_most() >= global_limit_) return;
+  for (const Permits* permits : all_permits_) {
+    const Group& group = groups_[permits->group_];
+    if (permits->open_waits_ == 0 || group.adapts) continue;
+    bool over = true;
+    std::string waiter;
+    int waits = 0;
+    for (const Wait* wait : waits_) {
+      if (wait->permits_ != permits) continue;
+      over = over && wait->over_ && wait->over_();
+      waiter = wait->waiter_;
+      ++waits;
+    }
+    if (!over || waits < permits->open_waits_) continue;
+    const int needed = std::min(permits->cost_, group.least_limit);
+    const int others = units_held_at_most(permits->group_) - permits->units_;
+    expect(others + needed > group.least_limit, "a wake-up was lost: " + waiter +
+                                                    " does not come back from its wait although "
+                                                    "there is room");
+  }
+}
+
+// ---- waits
+
+GroupOracle::Wait::Wait(GroupOracle& oracle, std::string waiter, std::string target,
+                        Permits* permits, bool same_group, std::function<bool()> over)
+    : oracle_(oracle),
+      waiter_(std::move(waiter)),
+      target_(std::move(target)),
+      permits_(permits),
+      same_group_(same_group),
+      over_(std::move(over)),
+      place_(oracle.waits_.insert(oracle.waits_.end(), this)) {
+  if (permits_ != nullptr) permits_->begin_wait(same_group_);
+}
+
+GroupOracle::Wait::~Wait() {
+  oracle_.waits_.erase(place_);
+  if (permits_ != nullptr) permits_->end_wait(same_group_, refused_);
+}
+
+void GroupOracle::add_dependencies(const std::string& id, std::vector<std::string>& found) {
+  const auto add_tasks = [&](std::optional<std::size_t> group) {
+    for (const auto& [other, task] : tasks_) {
+      if (task.submitted > 0 && !task.ended() && (!group || task.group == *group)) {
+        found.push_back(other);
+      }
+    }
+  };
+  if (id == Wait::kAll) {
+    for (const Wait* wait : waits_) found.push_back(wait->waiter_);  // listeners, too
+    return add_tasks(std::nullopt);
+  }
+  const Task& task = this->task(id);
+  bool waits = false;
+  for (const Wait* wait : waits_) {
+    if (wait->waiter_ != id) continue;
+    found.push_back(wait->target_);
+    waits = true;
+  }
+  // A task that was refused room has ended by now.
+  if (task.waits_for_room && task.started == 0) add_tasks(std::nullopt);
+  // It needs a permit of its group, to begin or to come back.
+  if (task.waits() || waits) add_tasks(task.group);
+}
+
+bool GroupOracle::may_be_a_cycle(const std::string& waiter, const std::string& target) {
+  if (waiter.empty()) return false;
+  std::set<std::string> seen{target};
+  std::vector<std::string> next{target};
+  while (!next.empty()) {
+    const std::string id = next.back();
+    next.pop_back();
+    if (id == waiter) return true;
+    std::vector<std::string> found;
+    add_dependencies(id, found);
+    for (std::string& one : found) {
+      if (seen.insert(one).second) next.push_back(std::move(one));
+    }
+  }
+  return false;
+}
+
+void GroupOracle::check_drained(std::optional<std::size_t> index) {
+  const std::string what = index ? std::string("group ") + kScheduleGroups[*index] : "executor";
+  for (const Permits* permits : all_permits_) {
+    expect(index && permits->group_ != *index, "drained, but a task of the " + what + " runs");
+  }
+  for (const auto& [id, task] : tasks_) {
+    if (!task.waits() || task.may_be_stopped || sim_.now() >= task.expires) continue;
+    expect((index && task.group != *index) || task.waits_for_room,
+           "drained, but a task of the " + what + " waits: " + id);
+  }
+}
+
+// ---- permits
+
+GroupOracle::Permits::Permits(GroupOracle& oracle, std::size_t group, int cost)
+    : oracle_(oracle),
+      group_(group),
+      cost_(cost),
+      units_(std::min(cost, oracle.groups_[group].least_limit)),
+      place_(oracle.all_permits_.insert(oracle.all_permits_.end(), this)) {
+  start_window();
+  waits_in_own_group_ = 1;  // it takes both permits for the first time: both limits are checked
+  waits_begun_ = 1;
+  take_back();
+}
+
+GroupOracle::Permits::~Permits() {
+  give_lane_back();
+  give_global_back();
+  oracle_.all_permits_.erase(place_);
+}
+
+void GroupOracle::Permits::start_window() {
+  waits_in_own_group_ = 0;
+  waits_begun_ = 0;
+  most_limit_ = oracle_.groups_[group_].limit;
+  least_limit_ = oracle_.groups_[group_].least_limit;
+  most_global_ = oracle_.global_limit_;
+}
+
+void GroupOracle::Permits::limit_changed() {
+  most_limit_ = std::max(most_limit_, oracle_.groups_[group_].limit);
+  least_limit_ = std::min(least_limit_, oracle_.groups_[group_].least_limit);
+  most_global_ = std::max(most_global_, oracle_.global_limit_);
+}
+
+void GroupOracle::Permits::begin_wait(bool same_group) {
+  if (open_waits_++ == 0 && rests_ == 0) start_window();
+  ++waits_begun_;
+  if (same_group) ++waits_in_own_group_;
+  give_global_back();
+  if (same_group || oracle_.groups_[group_].may_shrink) give_lane_back();
+}
+
+void GroupOracle::Permits::end_wait(bool same_group, bool refused) {
+  if (refused) {
+    --waits_begun_;
+    if (same_group) --waits_in_own_group_;
+  }
+  if (--open_waits_ == 0 && rests_ == 0) take_back();
+}
+
+void GroupOracle::Permits::begin_rest() {
+  if (rests_++ == 0 && open_waits_ == 0) start_window();
+  ++waits_begun_;
+  give_global_back();
+}
+
+void GroupOracle::Permits::end_rest() {
+  if (--rests_ == 0 && open_waits_ == 0) take_back();
+}
+
+void GroupOracle::Permits::give_lane_back() {
+  if (!std::exchange(has_lane_, false)) return;
+  oracle_.groups_[group_].running_units -= units_;
+}
+
+void GroupOracle::Permits::give_global_back() {
+  if (!std::exchange(has_global_, false)) return;
+  --oracle_.running_in_all_;
+}
+
+// A task that gave its permits back got them again under the limits of that moment, which is not known: the highest of
+// the time of the wait hold. A task whose waits were all refused never gave them back.
+void GroupOracle::Permits::take_back() {
+  Group& group = oracle_.groups_[group_];
+  if (!std::exchange(has_lane_, true)) {
+    if (waits_in_own_group_ > 0) units_ = std::min(cost_, least_limit_);
+    group.running_units += units_;
+    oracle_.expect(waits_in_own_group_ == 0 || group.running_units <= most_limit_,
+                   std::string("group ") + kScheduleGroups[group_] + " is over its limit");
+  }
+  if (!std::exchange(has_global_, true)) {
+    ++oracle_.running_in_all_;
+    oracle_.expect(waits_begun_ == 0 || oracle_.running_in_all_ <= most_global_,
+                   "over the global limit");
+  }
+}
+
+}  // namespace keyway

@@ -1,0 +1,241 @@
+// What the tasks of a schedule do.
+#include <array>
+#include <chrono>
+#include <utility>
+
+#include "groups/schedules/group_schedule.h"
+#include "keyway/rest.h"
+
+namespace keyway {
+
+using std::chrono::microseconds;
+
+GroupSchedule::Body::Body(GroupSchedule& schedule, std::size_t index, const std::string& id)
+    : schedule_(schedule), id_(id) {
+  if (!GroupOracle::is_conflated(id)) {
+    permits_ = schedule.oracle_.task(id).permits.get();
+  } else if (!schedule.oracle_.is_run_by_caller()) {
+    of_conflated_ = std::make_unique<Permits>(schedule.oracle_, index, 1);
+    permits_ = of_conflated_.get();
+  }
+}
+
+GroupSchedule::Body::~Body() {
+  if (!GroupOracle::is_conflated(id_)) schedule_.oracle_.task(id_).permits = nullptr;
+}
+
+void GroupSchedule::submit_any(std::size_t index) {
+  const std::string id = next_id();
+  switch (below(10)) {
+    case 0:
+      return submit(index, id, [this, index, id] {
+        Body body(*this, index, id);
+        return 1;
+      });
+    case 1:
+      return submit(index, id, [this, index, id]() -> int {
+        Body body(*this, index, id);
+        throw 42;  // not an exception class, and still it must arrive
+      });
+    case 2:
+      return submit(index, id, [this, index, id](std::stop_token stop) -> int {
+        Body body(*this, index, id);
+        if (stop.stop_requested()) throw CancelledError();
+        return 1;
+      });
+    case 3:
+      return submit(index, id, [this, index, id, patient = one_in(2)] {
+        return patient ? nested_patiently(index, id) : nested(index, id);
+      });
+    case 4:
+      return submit(index, id, [this, index, id] { return rests(index, id); });
+    case 5:
+      return submit(index, id, [this, index, id] { return branches(index, id); });
+    case 6:
+      return submit(index, id, [this, index, id] { return acts_once(index, id); });
+    default:
+      return submit(index, id, [this, index, id, naps = 1 + below(3)] {
+        return nap(index, id, naps, microseconds(1 + below(100)));
+      });
+  }
+}
+
+Task<int> GroupSchedule::nap(std::size_t index, std::string id, std::uint64_t naps,
+                             Duration length) {
+  Body body(*this, index, id);
+  for (; naps > 0; --naps) co_await sleep_for(length);
+  co_return 1;
+}
+
+void GroupSchedule::check_refusal(const std::string& waiter, const std::string& target,
+                                  const Exception& error) {
+  const GroupOracle::Task& task = oracle_.task(waiter);
+  switch (error.code()) {
+    case ErrorCode::kWaitCycle:
+      return expect(oracle_.may_be_a_cycle(waiter, target),
+                    "a wait of " + waiter + " was refused: " + error.what());
+    case ErrorCode::kCancelled:
+      return expect(task.may_be_stopped, "a wait of " + waiter + " was cancelled for no reason");
+    case ErrorCode::kShutdown:
+      return expect(oracle_.is_shut_down(), "a submit of " + waiter + " was refused too soon");
+    default:
+      expect(false, "a wait of " + waiter + " failed: " + error.what());
+  }
+}
+
+// Submits to its own or another group, and waits for that task.
+Task<int> GroupSchedule::nested(std::size_t index, std::string id) {
+  Body body(*this, index, id);
+  if (!may_wait_in(body)) co_return 1;
+  const std::size_t inner_index = any_group();
+  const std::string inner_id = id + "-inner";
+  try {
+    TaskHandle<int> inner =
+        executor_->submit(kScheduleGroups[inner_index], inner_id, [this, inner_index, inner_id] {
+          Body inner_body(*this, inner_index, inner_id);
+          return 1;
+        });
+    Wait wait(oracle_, id, inner_id, inner.is_done() ? nullptr : body.permits(),
+              inner_index == index, [&] { return inner.is_done(); });
+    try {
+      check_result(inner_id, (co_await inner).status);
+    } catch (const RejectedError&) {
+      check_result(inner_id, TaskStatus::kRejected);
+    } catch (const Exception& error) {
+      if (error.code() == ErrorCode::kWaitCycle) wait.refused();
+      check_refusal(id, inner_id, error);
+    }
+  } catch (const Exception& error) {
+    check_refusal(id, inner_id, error);
+  }
+  co_return 1;
+}
+
+// The same, but waits for room if there is none.
+Task<int> GroupSchedule::nested_patiently(std::size_t index, std::string id) {
+  Body body(*this, index, id);
+  if (!may_wait_in(body)) co_return 1;
+  const std::size_t inner_index = any_group();
+  const std::string inner_id = id + "-inner";
+  oracle_.task(inner_id).waits_for_room = true;
+  Wait wait(oracle_, id, inner_id, body.permits(), /*same_group=*/true, nullptr);
+  wait.refused();  // it may not have to wait at all
+  try {
+    const TaskOptions options{.id = inner_id};
+    const auto work = [this, inner_index, inner_id] {
+      Body inner_body(*this, inner_index, inner_id);
+      return 1;
+    };
+    auto submitted = executor_->submit_async(kScheduleGroups[inner_index], options, work);
+    Result<TaskHandle<int>> inner = co_await submitted;
+    if (!inner.ok()) {
+      check_refusal(id, inner_id, Exception(inner.error()));
+    } else if (one_in(2)) {
+      check_result(inner_id, (co_await *inner).status);
+    }
+  } catch (const RejectedError&) {
+    check_result(inner_id, TaskStatus::kRejected);
+  } catch (const Exception& error) {
+    check_refusal(id, inner_id, error);
+  }
+  co_return 1;
+}
+
+// Gives its global permit away for a while.
+Task<int> GroupSchedule::rests(std::size_t index, std::string id) {
+  Body body(*this, index, id);
+  for (std::uint64_t i = 1 + below(2); i > 0; --i) {
+    co_await sleep_for(microseconds(below(20)));
+    const TimePoint until = sim_.now() + microseconds(20);
+    if (body.permits() != nullptr) body.permits()->begin_rest();
+    bool stopped = false;
+    try {
+      co_await rest_for(microseconds(20));
+    } catch (const CancelledError&) {
+      stopped = true;
+    }
+    if (body.permits() != nullptr) body.permits()->end_rest();
+    expect(stopped ? oracle_.task(id).may_be_stopped : sim_.now() >= until,
+           "a rest was over too soon: " + id);
+    if (stopped) throw CancelledError();
+  }
+  co_return 1;
+}
+
+// A plain callable, which blocks.
+int GroupSchedule::acts_once(std::size_t index, const std::string& id) {
+  Body body(*this, index, id);
+  if (may_wait_in(body)) act();
+  return 1;
+}
+
+// ---- branches
+
+struct GroupSchedule::Branches {
+  struct Branch {
+    std::size_t group = 0;
+    std::string id{};
+    TaskHandle<int> handle{};
+    bool waits = false;
+  };
+  std::size_t group;
+  std::string task;
+  std::array<Branch, 3> branches{};
+  int acts_begun;              // when the first branch began
+  bool began_together = true;  // no other code ran between the beginnings of their waits
+};
+
+// Branches that each wait for a task. If the task had to give permits back for that, all go on when all their waits are
+// over.
+Task<int> GroupSchedule::branches(std::size_t index, std::string id) {
+  Body body(*this, index, id);
+  if (!may_wait_in(body)) co_return 1;
+  Branches all{.group = index, .task = id, .acts_begun = acts_begun_};
+  if (one_in(2)) {
+    co_await when_all(branch(body, all, 0), branch(body, all, 1));
+  } else {
+    co_await when_all(branch(body, all, 0), branch(body, all, 1), branch(body, all, 2));
+  }
+  co_return 1;
+}
+
+Task<int> GroupSchedule::branch(Body& body, Branches& all, std::size_t number) {
+  Branches::Branch& self = all.branches[number];
+  self.group = any_group();
+  self.id = all.task + "-" + std::to_string(number);
+  try {
+    self.handle = executor_->submit(kScheduleGroups[self.group], self.id,
+                                    [this, index = self.group, id = self.id, naps = below(3)] {
+                                      return nap(index, id, naps, microseconds(1 + below(50)));
+                                    });
+    if (acts_begun_ != all.acts_begun) all.began_together = false;
+    Wait wait(oracle_, all.task, self.id, self.handle.is_done() ? nullptr : body.permits(),
+              self.group == all.group, [&] { return self.handle.is_done(); });
+    self.waits = !self.handle.is_done() && body.permits() != nullptr;
+    bool gave_back = oracle_.has_global_limit();
+    try {
+      check_result(self.id, (co_await self.handle).status);
+    } catch (const RejectedError&) {
+      check_result(self.id, TaskStatus::kRejected);
+    } catch (const Exception& error) {
+      if (error.code() == ErrorCode::kWaitCycle) wait.refused();
+      if (error.code() == ErrorCode::kWaitCycle) self.waits = false;
+      check_refusal(all.task, self.id, error);
+      co_return 1;
+    }
+    for (const Branches::Branch& other : all.branches) {
+      gave_back = gave_back || (other.waits && other.group == all.group);
+    }
+    if (self.waits && gave_back && all.began_together && !oracle_.task(all.task).may_be_stopped) {
+      for (const Branches::Branch& other : all.branches) {
+        expect(!other.waits || other.handle.is_done(),
+               self.id + " went on before the wait for " + other.id + " was over");
+      }
+    }
+  } catch (const Exception& error) {
+    check_refusal(all.task, self.id, error);
+  }
+  co_return 1;
+}
+
+}  // namespace keyway

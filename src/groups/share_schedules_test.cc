@@ -1,0 +1,164 @@
+// Weights and guarantees under a global limit that is always reached, in random schedules under virtual time: see
+// tests/support/schedules.h. Every group has tasks in its queue until the end, so each stands in the gate's line
+// whenever a permit comes free.
+#include <array>
+#include <chrono>
+#include <cmath>
+#include <memory>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "keyway/group_executor.h"
+#include "keyway/testing/sim_scheduler.h"
+#include "support/schedules.h"
+
+namespace keyway {
+namespace {
+
+class ShareSchedule final : public TaskLifecycleListener {
+ public:
+  // `ignores`: a planted bug; the oracle is told other weights and guarantees than the executor.
+  ShareSchedule(std::uint64_t seed, bool ignores) : sim_(seed), seed_(seed), ignores_(ignores) {}
+
+  // The first thing that was wrong; empty if nothing was.
+  std::string run() {
+    make_executor();
+    executor_->pause();
+    for (std::size_t i = 0; i < groups_.size(); ++i) {
+      for (int task = 0; task < kTasks; ++task) {
+        handles_.push_back(executor_->submit(name_of(i), [this, i] { return nap(i); }));
+      }
+    }
+    executor_->resume();
+    sim_.run_ready();  // all permits are taken, and every group stands in line
+    counts_ = true;
+    while (wrong_.empty() && all_have_tasks() && sim_.run_one()) {
+    }
+    counts_ = false;
+    executor_.reset();
+    return wrong_.empty() ? "" : "seed " + std::to_string(seed_) + ": " + wrong_;
+  }
+
+ private:
+  static constexpr int kTasks = 30;
+
+  struct Group {
+    int weight = 1;
+    int guaranteed = 0;
+    int running = 0;
+    int waiting = kTasks;
+    int starts = 0;  // since every group stood in line
+  };
+
+  std::uint64_t below(std::uint64_t bound) { return sim_.random_below(bound); }
+  static std::string name_of(std::size_t index) {
+    return std::string(1, static_cast<char>('a' + index));
+  }
+  void expect(bool holds, const std::string& what) {
+    if (!holds && wrong_.empty()) wrong_ = what;
+  }
+  bool all_have_tasks() const {
+    for (const Group& group : groups_) {
+      if (group.waiting == 0) return false;
+    }
+    return true;
+  }
+
+  void make_executor() {
+    const int limit = static_cast<int>(1 + below(4));
+    guarantees_ = below(2) == 0;
+    groups_.resize(2 + below(3));
+    GroupPolicy policy{.global_max_in_flight = limit};
+    policy.listener = std::shared_ptr<TaskLifecycleListener>(this, [](auto*) {});
+    int promised = 0;
+    for (std::size_t i = 0; i < groups_.size(); ++i) {
+      Group& group = groups_[i];
+      group.weight = static_cast<int>(1 + below(5));
+      if (guarantees_ && promised < limit) {
+        group.guaranteed =
+            static_cast<int>(below(static_cast<std::uint64_t>(limit - promised) + 1));
+        promised += group.guaranteed;
+      }
+      // One more than can run: a group at its own limit would not stand in line.
+      policy.groups[name_of(i)] = {
+          .max_concurrency = limit + 1, .weight = group.weight, .guaranteed = group.guaranteed};
+      if (!ignores_) continue;
+      group.weight = 6 - group.weight;
+      if (group.guaranteed == 0 && promised < limit) ++group.guaranteed;
+    }
+    executor_ = std::make_unique<GroupExecutor>(std::move(policy), sim_);
+  }
+
+  // No two end at the same time, so every group stands in line again before the next permit comes free.
+  Task<int> nap(std::size_t index) {
+    TimePoint end = sim_.now() + std::chrono::nanoseconds(1 + below(100'000));
+    while (!ends_.insert(end).second) end += std::chrono::nanoseconds(1);
+    co_await sleep_for(end - sim_.now());
+    --groups_[index].running;
+    co_return 1;
+  }
+
+  void on_started(std::string_view key, std::string_view) override {
+    const auto index = static_cast<std::size_t>(key[0] - 'a');
+    Group& group = groups_[index];
+    if (counts_) {
+      check_guarantees(index);
+      ++group.starts;
+      check_weights();
+    }
+    ++group.running;
+    --group.waiting;
+  }
+
+  // Whoever has what it was guaranteed comes after those who do not.
+  void check_guarantees(std::size_t index) {
+    if (groups_[index].running < groups_[index].guaranteed) return;
+    for (std::size_t i = 0; i < groups_.size(); ++i) {
+      if (i == index) continue;
+      expect(groups_[i].waiting == 0 || groups_[i].running >= groups_[i].guaranteed,
+             "group " + name_of(i) + " does not get what it was guaranteed");
+    }
+  }
+
+  // Start-time fair queueing: between two groups in line, the starts per weight differ by no more than one start of
+  // each.
+  void check_weights() {
+    if (guarantees_) return;
+    for (const Group& one : groups_) {
+      for (const Group& other : groups_) {
+        const double difference = static_cast<double>(one.starts) / one.weight -
+                                  static_cast<double>(other.starts) / other.weight;
+        expect(std::abs(difference) <= 1.0 / one.weight + 1.0 / other.weight + 1e-9,
+               "the starts do not follow the weights");
+      }
+    }
+  }
+
+  testing::SimScheduler sim_;
+  const std::uint64_t seed_;
+  const bool ignores_;
+  std::string wrong_;
+  bool guarantees_ = false;
+  bool counts_ = false;
+  std::vector<Group> groups_;
+  std::set<TimePoint> ends_;
+  std::vector<TaskHandle<int>> handles_;
+  std::unique_ptr<GroupExecutor> executor_;
+};
+
+TEST(ShareSchedules, FollowWeightsAndGuarantees) { expect_schedules_hold<ShareSchedule>(0, 4'000); }
+
+TEST(ShareSchedulesWithAPlantedBug, FindOtherWeights) {
+  expect_planted_bug_is_found<ShareSchedule>("the starts do not follow the weights");
+}
+
+TEST(ShareSchedulesWithAPlantedBug, FindAGuaranteeThatIsNotKept) {
+  expect_planted_bug_is_found<ShareSchedule>("does not get what it was guaranteed");
+}
+
+}  // namespace
+}  // namespace keyway
