@@ -36,12 +36,12 @@ foreach(library IN LISTS libraries)
   endif()
 
   # A variable that two libraries define would exist twice in a process that loads them apart from each other.
-  # What is equal in all of them may: constants (R, r), vtables, type information, the copies of the hash's seed.
+  # What is equal in all of them may: constants (kName), vtables, type information, the copies of the hash's seed.
   execute_process(COMMAND "${nm}" --dynamic --demangle --defined-only "${library}"
     OUTPUT_VARIABLE symbols COMMAND_ERROR_IS_FATAL ANY)
   string(REGEX MATCHALL "[0-9a-f]+ [BDVu] [^\n]*keyway::[^\n]*" variables "${symbols}")
   list(TRANSFORM variables REPLACE "^[0-9a-f]+ . " "")
-  list(FILTER variables EXCLUDE REGEX "^(vtable|VTT|typeinfo|typeinfo name) for |hash_key[(].*::seed$")
+  list(FILTER variables EXCLUDE REGEX "^(vtable|VTT|typeinfo|typeinfo name) for |hash_key[(].*::seed$|::k[A-Z][A-Za-z]*$")
   list(REMOVE_DUPLICATES variables)
   message("${name}: ${variables}")
   list(APPEND all_variables ${variables})
