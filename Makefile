@@ -16,7 +16,8 @@ began := $(shell date +%s)
 say_time = @echo "make $@: passed in $$(( ($$(date +%s) - $(began)) / 60 )) min $$(( ($$(date +%s) - $(began)) % 60 )) s"
 
 .PHONY: help run test check check-core bite bench fmt docs install clean
-.PHONY: setup-build setup-bite setup-check setup-bench check-fmt check-tidy build-clang build-bite test-core-asan test-core-tsan
+.PHONY: setup-build setup-bite setup-check setup-bench check-fmt check-tidy
+.PHONY: build-clang build-bite test-shared test-core-asan test-core-tsan
 .PHONY: $(presets:%=test-%)
 .NOTPARALLEL:
 
@@ -44,7 +45,7 @@ test: setup-build test-dev  ## build and run all tests: the check before every c
 
 # For as long as the test that changes a limit all the time: ten seconds.
 check: export KEYWAY_LIMIT_CHANGES ?= 10000
-check: setup-check test-dev test-asan test-tsan test-clang bite check-fmt check-tidy  ## test, also under sanitizers and clang; planted bugs; format; clang-tidy
+check: setup-check test-dev test-shared test-asan test-tsan test-clang bite check-fmt check-tidy  ## test, also under sanitizers and clang; shared libraries; planted bugs; format; clang-tidy
 	$(say_time)
 
 check-core: setup-check build-clang test-core-asan test-core-tsan  ## build all with clang; the core rooms' tests under sanitizers
@@ -93,6 +94,12 @@ $(presets:%=test-%): test-%:
 	cmake --preset $*
 	cmake --build --preset $* -j $(JOBS)
 	ctest --preset $* -j $(JOBS) --output-on-failure
+
+# The installed package with shared libraries; every other preset tests it with static ones.
+test-shared:
+	cmake --preset shared
+	cmake --build --preset shared -j $(JOBS) --target keyway_installable
+	ctest --preset shared -j $(JOBS) --output-on-failure -L '^package$$'
 
 build-clang:
 	cmake --preset clang

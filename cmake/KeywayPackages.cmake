@@ -1,3 +1,16 @@
+# The packages that rooms of the library use: Debian's name, the target to link, the name for pkg-config.
+set(KEYWAY_PACKAGE_simdjson libsimdjson-dev simdjson::simdjson simdjson)
+set(KEYWAY_PACKAGE_SQLite3 libsqlite3-dev SQLite::SQLite3 sqlite3)
+
+# keyway_package(<package> <debian|target|pkg_config> <variable>)
+function(keyway_package package what variable)
+  if(NOT DEFINED KEYWAY_PACKAGE_${package})
+    message(FATAL_ERROR "The package ${package} is not in the table of cmake/KeywayPackages.cmake.")
+  endif()
+  list(POP_FRONT KEYWAY_PACKAGE_${package} debian target pkg_config)
+  set(${variable} ${${what}} PARENT_SCOPE)
+endfunction()
+
 # keyway_find_packages(<who> <how to do without> <package>:<Debian's name>...): all that are missing are named at once.
 function(keyway_find_packages who instead)
   set(missing "")

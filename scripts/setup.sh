@@ -13,6 +13,7 @@ build_packages='
   make                make
   cmake               cmake
   ninja-build         ninja
+  pkgconf             pkg-config
   libgtest-dev        gtest/gtest.h
   libcli11-dev        CLI/CLI.hpp
   libtomlplusplus-dev toml++/toml.h

@@ -1,4 +1,4 @@
-// The seam between what is to run and who runs it.
+// The seam between what is to run and who runs it: work, timers, and regions in which a thread blocks.
 //
 // Keyway's own threads (ThreadPool), a caller's executor (ExecutorScheduler) and the seeded
 // simulation (testing::SimScheduler) are three Schedulers; everything above is written against
@@ -16,6 +16,7 @@ namespace keyway {
 using TimePoint = std::chrono::steady_clock::time_point;
 using Duration = std::chrono::steady_clock::duration;
 
+class IdleListener;
 class Runnable;
 class TickClock;
 
@@ -65,16 +66,6 @@ class Timer {
   std::size_t heap_index_ = kNotQueued;
 };
 
-// Told when a scheduler's threads have had nothing to do for a while: what is kept only to be quick
-// next time may go.
-class IdleListener {
- public:
-  virtual void scheduler_is_idle() noexcept = 0;
-
- protected:
-  ~IdleListener() = default;
-};
-
 // How Scheduler::sleep() ended.
 enum class Slept {
   kLookAgain,  // the word has changed, or may have
@@ -100,14 +91,19 @@ class Scheduler {
   // running any more when this returns, unless this is called from within it.
   virtual bool cancel_timer(Timer& timer) = 0;
 
-  // Returns when every run() that was in progress at the call has returned, except one on the
-  // calling thread and those that are inside a blocking region.
-  virtual void wait_for_turns_in_progress() = 0;
-
   // A blocking region: the calling thread, one of this scheduler's, is about to wait for other
   // work. The scheduler may start another thread meanwhile. Calls pair up, on one thread.
   virtual void begin_blocking() {}
   virtual void end_blocking() {}
+
+  // The scheduler whose run() the calling thread is in; null if it is in none.
+  static Scheduler* current();
+
+  // ---- What Keyway's own waits and shutdowns need of a scheduler. Users implement it, but need not call it.
+
+  // Returns when every run() that was in progress at the call has returned, except one on the
+  // calling thread and those that are inside a blocking region.
+  virtual void wait_for_turns_in_progress() = 0;
   // Sleeps while `word` holds `expected`. REQUIRES: current() is this scheduler; or that is null, and
   // the scheduler is driven.
   virtual Slept sleep(const detail::Atomic<std::uint32_t>& word, std::uint32_t expected,
@@ -127,18 +123,6 @@ class Scheduler {
   // returned, the listener is not called any more.
   virtual void add_idle_listener(IdleListener&) {}
   virtual void remove_idle_listener(IdleListener&) {}
-
-  // The scheduler whose run() the calling thread is in; null if it is in none.
-  static Scheduler* current();
-};
-
-// A scheduler that does one step for each call.
-class DrivenScheduler : public Scheduler {
- public:
-  // Does one step on the calling thread. False if there is nothing to do.
-  virtual bool run_one() = 0;
-  bool is_driven() const final { return true; }
-  Scheduler* background() final { return nullptr; }
 };
 
 }  // namespace keyway

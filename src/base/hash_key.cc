@@ -8,8 +8,11 @@
 namespace keyway {
 
 std::uint64_t detail::hash_seed() {
-  std::random_device device;
-  return (std::uint64_t{device()} << 32) | device();
+  static const std::uint64_t seed = [] {
+    std::random_device device;
+    return (std::uint64_t{device()} << 32) | device();
+  }();
+  return seed;
 }
 
 void refuse_key(std::string_view key, std::string_view what) {

@@ -13,6 +13,7 @@ namespace keyway {
 
 namespace detail {
 
+// The same for all callers.
 std::uint64_t hash_seed();
 
 // The two halves of the 128-bit product, folded: cheap, and no bit is lost to the carry.

@@ -46,6 +46,7 @@
 #include "jobs/ordered_output.h"
 #include "jobs/output_printer.h"
 #include "jobs/stopping.h"
+#include "keyway/detail/driven_scheduler.h"
 #include "keyway/group_executor.h"
 #include "process/event_loop.h"
 #include "process/process.h"

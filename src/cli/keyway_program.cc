@@ -1,5 +1,6 @@
 #include "cli/commands.h"
 #include "cli/program.h"
+#include "keyway/version.h"
 
 namespace keyway::cli {
 
@@ -27,7 +28,7 @@ Program keyway_program() {
       argument.choices = command.spec.name == "config" ? with_settings : names;
     }
   }
-  return {KEYWAY_VERSION,
+  return {KEYWAY_VERSION_STRING,
           "keyed concurrency: say what may run together, in what order, and never lose a task",
           std::move(commands)};
 }

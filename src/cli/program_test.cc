@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "keyway/version.h"
 #include "support/fake_console.h"
 
 namespace keyway::cli {
@@ -47,7 +48,7 @@ TEST(Program, HelpOfACommandCanBeAskedForInEitherOrder) {
 TEST(Program, TellsItsVersion) {
   const Outcome outcome = run({"--version"});
   EXPECT_EQ(outcome.code, 0);
-  EXPECT_TRUE(outcome.out.starts_with("keyway 0.")) << outcome.out;
+  EXPECT_TRUE(outcome.out.starts_with("keyway " KEYWAY_VERSION_STRING)) << outcome.out;
 }
 
 TEST(Program, AnUnknownWordIsAnsweredWithWhatMayBeMeant) {

@@ -35,6 +35,7 @@
 #include "groups/quiet_watch.h"
 #include "groups/running_tasks.h"
 #include "groups/waits.h"
+#include "keyway/detail/idle_listener.h"
 #include "keyway/detail/task_core.h"
 #include "keyway/group_executor.h"
 #include "keyway/group_policy.h"

@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "keyway/detail/idle_listener.h"
 #include "keyway/testing/sim_scheduler.h"
 
 namespace keyway {

@@ -31,6 +31,7 @@
 #include <sys/epoll.h>
 
 #include "base/file_descriptor.h"
+#include "keyway/detail/driven_scheduler.h"
 #include "keyway/error.h"
 #include "keyway/scheduler.h"
 #include "lanes/ready_queue.h"

@@ -37,6 +37,7 @@
 #include "jobs/run_progress.h"
 #include "jobs/stopping.h"
 #include "keyway/dead_letters.h"
+#include "keyway/detail/driven_scheduler.h"
 #include "keyway/pipeline.h"
 #include "report/attempt.h"
 #include "report/stream_sample.h"

@@ -6,6 +6,8 @@
 
 namespace keyway {
 
+constinit thread_local ThreadContext detail::this_thread_context{};
+
 Scheduler* Scheduler::background() { return &detail::background_pool(); }
 
 Scheduler* Scheduler::current() { return ThreadContext::here().scheduler; }

@@ -39,7 +39,7 @@ class CurrentTaskScope {
   }
 
  private:
-  static inline constinit thread_local Operation thread_{};
+  static constinit thread_local Operation thread_;
 
   const TaskOperation own_;
   const Operation* operation_;

@@ -38,6 +38,8 @@ std::uint64_t next_id() {
 
 }  // namespace
 
+constinit thread_local Operation CurrentTaskScope::thread_{};
+
 void Operation::draw_id() const {
   id_ = next_id();
   if (task_ == nullptr) return;

@@ -56,8 +56,9 @@ class ThreadContext {
 };
 
 namespace detail {
-inline constinit thread_local ThreadContext this_thread_context{};
-}
+// Defined in one library, not inline: shared libraries must all see the same one.
+extern constinit thread_local ThreadContext this_thread_context;
+}  // namespace detail
 
 inline ThreadContext& ThreadContext::here() { return detail::this_thread_context; }
 

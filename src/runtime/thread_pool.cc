@@ -14,6 +14,7 @@
 #include "base/tick_clock.h"
 #include "keyway/detail/block_pool.h"
 #include "keyway/detail/check.h"
+#include "keyway/detail/idle_listener.h"
 #include "lanes/ready_queue.h"
 #include "runtime/current_scheduler.h"
 #include "runtime/idle_protocol.h"

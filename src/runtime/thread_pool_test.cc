@@ -12,6 +12,7 @@
 #include <gtest/gtest.h>
 
 #include "base/spin_lock.h"
+#include "keyway/detail/idle_listener.h"
 #include "support/jobs.h"
 
 namespace keyway {

@@ -18,6 +18,8 @@ constexpr int kSpinsBeforeSleep = 150;
 
 }  // namespace
 
+constinit thread_local const WorkerThread* WorkerThread::this_thread_ = nullptr;
+
 void WorkerThread::end_thread() {
   KEYWAY_CHECK(this_thread_ != this, "a worker thread cannot be ended by itself");
   if (!thread_.joinable()) return;

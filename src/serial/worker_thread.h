@@ -37,7 +37,7 @@ class WorkerThread final : public Scheduler {
   std::size_t max_threads() const override { return 1; }
 
  private:
-  static inline constinit thread_local const WorkerThread* this_thread_ = nullptr;
+  static constinit thread_local const WorkerThread* this_thread_;
 
   void run();
   // False if there is nothing left, and it is to end.

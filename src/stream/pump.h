@@ -7,6 +7,7 @@
 
 #include "base/spin_lock.h"
 #include "keyway/detail/atomic.h"
+#include "keyway/detail/driven_scheduler.h"
 #include "keyway/scheduler.h"
 
 namespace keyway {

@@ -23,6 +23,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "keyway/detail/driven_scheduler.h"
 #include "keyway/scheduler.h"
 
 namespace keyway::testing {
