@@ -22,9 +22,9 @@ bool BlockedWait::may_be_in_the_way() const {
          edge_.operation->parent() != nullptr || edge_.operation->locks_held > 0;
 }
 
-Result<void> BlockedWait::link() {
+Result<void> BlockedWait::link(bool counts_thread) {
   edge_.operation = &detail::Operation::current();
-  edge_.thread = Scheduler::current();
+  edge_.thread = counts_thread ? Scheduler::current() : nullptr;
   if (!may_be_in_the_way()) return {};
   Result<void> begun = WaitGraph::instance().begin(edge_);
   linked_ = begun.ok();
@@ -85,6 +85,29 @@ Result<void> BlockedWait::begin(const WantedWork& work, bool bounded) {
   // It keeps its lane's permit. The work may need its global one.
   if (begun && waiter != nullptr) of_task_ = waiter->owner().begin_rest(*waiter);
   return begun;
+}
+
+Result<void> BlockedWait::announce(TaskCore& target, const BlockedWait* before) {
+  if (Result<void> begun = link_endings(&target, nullptr, /*bounded=*/false); !begun) return begun;
+  edge_.task = &target;
+  if (TaskCore* waiter = detail::task_on_this_thread()) {
+    const bool same_lane =
+        &target.owner() == &waiter->owner() && waiter->group_key() == target.group_key();
+    // If one of the waits gives the lane's permit back, no other one keeps it.
+    edge_.waiter = waiter;
+    edge_.holds_permit = !same_lane && (before == nullptr || before->edge_.holds_permit);
+  }
+  return link(/*counts_thread=*/before == nullptr);
+}
+
+// If it is refused at this point, permits that others may need are kept: they were not counted on, for then an
+// announced wait would have been refused.
+void BlockedWait::begin_announced() {
+  if (edge_.waiter == nullptr) return;
+  // The thread is in the announced edge, which stays.
+  auto begun = edge_.waiter->owner().begin_wait(*edge_.waiter, *edge_.task, /*bounded=*/false,
+                                                /*blocks=*/false);
+  if (begun) of_task_ = std::move(begun).value();
 }
 
 void BlockedWait::begin_end() {

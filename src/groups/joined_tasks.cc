@@ -20,7 +20,8 @@ JoinedTasks::~JoinedTasks() {
 bool JoinedTasks::submit(const GroupPlace& place, TaskCore& task) {
   auto wait = std::make_unique<BlockedWait>();
   task.set_awaits_room(true);  // until it is in its queue
-  if (Result<void> begun = wait->begin(task, /*bounded=*/false); !begun) {
+  const BlockedWait* before = tasks_.empty() ? nullptr : tasks_.back().wait.get();
+  if (Result<void> begun = wait->announce(task, before); !begun) {
     place.engine->turn_away(task, RejectionReason::kWaitCycle);
     refused_ = begun.error();
     return false;
@@ -46,6 +47,7 @@ void JoinedTasks::wait(const std::stop_token& stop) {
 }
 
 void JoinedTasks::wait_for_end(const std::stop_token& stop) {
+  for (const Joined& joined : tasks_) joined.wait->begin_announced();
   for (const Joined& joined : tasks_) {
     TaskCore& task = *joined.task;
     while (joined.submitted && !task.done()) {

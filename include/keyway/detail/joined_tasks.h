@@ -19,8 +19,8 @@ class BlockedWait;
 
 namespace keyway::detail {
 
-// The wait for a task is known to the WaitGraph before the task can begin. So of waits that would close a cycle the last
-// one is refused, and the task of a refused wait has not begun: tasks that have begun are always waited for.
+// The wait for a task is announced to the WaitGraph before the task can begin. So of waits that would close a cycle the
+// last one is refused, and the task of a refused wait has not begun: tasks that have begun are always waited for.
 //
 // Thread safety: one thread.
 // Lifetime: the destructor cancels the tasks that have not ended, and waits for them.
