@@ -81,8 +81,7 @@ class CoroutinePart final : public Completion {
   bool start(Make&& make, TaskCore& core, std::stop_token stop) {
     core_ = &core;
     Scheduler* scheduler = &core.owner().scheduler();
-    context_.emplace(scheduler, std::move(stop),
-                     TaskOperation(nullptr, &core, scheduler));
+    context_.emplace(scheduler, std::move(stop), TaskOperation(nullptr, &core, scheduler));
     task_.emplace(make());
     TaskAccess::start(*task_, *context_, *this);
     // acq_rel: the result is written before done(), and read after it.
