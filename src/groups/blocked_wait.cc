@@ -97,6 +97,7 @@ Result<void> BlockedWait::announce(TaskCore& target, const BlockedWait* before) 
     edge_.waiter = waiter;
     edge_.holds_permit = !same_lane && (before == nullptr || before->edge_.holds_permit);
   }
+  announced_ = true;
   return link(/*counts_thread=*/before == nullptr);
 }
 
@@ -111,13 +112,13 @@ void BlockedWait::begin_announced() {
 }
 
 void BlockedWait::begin_end() {
-  unlink();
-  if (of_task_ != nullptr) of_task_->end(back_);
+  if (!announced_) unlink();
+  if (of_task_ != nullptr) of_task_->end(back_.emplace());
 }
 
 void BlockedWait::finish_end(Scheduler& target) {
   if (of_task_ == nullptr) return;
-  const WaitEnd end = block(back_, {.scheduler = &target});
+  const WaitEnd end = block(*back_, {.scheduler = &target});
   KEYWAY_CHECK(end == WaitEnd::kDone,
                "a task wants its permits back, but the simulation has nothing more to run");
   of_task_ = nullptr;

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "base/spin_lock.h"
@@ -43,7 +44,8 @@ class BlockedWait {
     begin_end();
     finish_end(target);
   }
-  // The same in two steps, for a thread with several waits: the permits come back when all of them have begun to end.
+  // The same in two steps, for a thread with several waits: the permits come back when all of them have begun to end. An
+  // announced wait stays announced until it is destroyed, and may begin again.
   void begin_end();
   void finish_end(Scheduler& target);
 
@@ -55,7 +57,8 @@ class BlockedWait {
   void unlink();
 
   std::unique_ptr<detail::TaskWait> of_task_;
-  ThreadWakeup back_;  // the permits are
+  std::optional<ThreadWakeup> back_;  // the permits are
+  bool announced_ = false;
   WaitGraph::Edge edge_;
   bool linked_ = false;
   std::vector<std::unique_ptr<WaitGraph::Edge>> of_endings_;

@@ -95,6 +95,7 @@ class Caller final : public detail::Continuation, public detail::RoomWaiter {
 namespace detail {
 
 bool submit_if_room(GroupEngine& engine, TaskCore& task, std::size_t hash) {
+  engine.tell_submitted(task);
   return engine.enqueue_if_room(task, hash);
 }
 void wait_for_room(GroupEngine& engine, TaskCore& task, RoomWaiter& waiter) {
@@ -122,6 +123,7 @@ Result<void> GroupEngine::enqueue_before(TaskCore& task, std::size_t hash,
     ThreadWakeup wakeup;
   } blocked;
   const QuietWatch::Use use(quiet_);
+  tell_submitted(task);
   if (enqueue_if_room(task, hash)) return {};
   task.set_awaits_room(true);
   BlockedWait wait;
@@ -181,8 +183,8 @@ void GroupEngine::run_handed_over(TaskCore& task, std::uint64_t number) {
 Result<void> GroupEngine::call(TaskCore& task, std::size_t hash, CallerRuns caller_runs,
                                bool waits) {
   const bool may_enter = caller_runs != CallerRuns::kAlways;
+  tell_submitted(task);  // before the wait begins: a listener may wait, too
   if (!may_enter) {
-    tell_submitted(task);
     if (task.has_extras()) start_expiry(task);
   } else if (!waits && enqueue_if_room(task, hash)) {
     return {};
@@ -194,7 +196,6 @@ Result<void> GroupEngine::call(TaskCore& task, std::size_t hash, CallerRuns call
   }
   Caller caller(task, scheduler_);
   if (Result<void> begun = caller.begin(); !begun) {
-    if (may_enter && waits) tell_submitted(task);
     turn_away(task, RejectionReason::kWaitCycle);
     return begun;
   }

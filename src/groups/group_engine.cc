@@ -123,7 +123,6 @@ bool GroupEngine::enqueue(TaskCore& task, std::size_t hash, Lane* lane, IfFull i
 
 // A task that ended at once because of another with its id is in: its handle knows.
 bool GroupEngine::enqueue_if_room(TaskCore& task, std::size_t hash) {
-  tell_submitted(task);
   if (!task.has_extras()) return enter_and_post(task, hash, nullptr);
   if (is_conflated(task)) {
     if (conflate(task) != Conflated::kEnters) return true;
@@ -210,6 +209,13 @@ void GroupEngine::turn_away(TaskCore& task, RejectionReason reason) {
   task.set_awaits_room(false);
   count_outside(task, {.refused = 1});
   end_unrun(task, TaskStatus::kRejected, nullptr, reason);
+}
+
+void GroupEngine::refuse_wait(TaskCore& task) {
+  tell_submitted(task);
+  const QuietWatch::Use use(quiet_);
+  if (table_.closed()) refuse_closed(task);
+  turn_away(task, RejectionReason::kWaitCycle);
 }
 
 void GroupEngine::refuse_closed(TaskCore& task) {

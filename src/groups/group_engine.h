@@ -66,9 +66,17 @@ class GroupEngine final : public LaneOwner,
                IfFull if_full = IfFull::kAskPolicy);
   // Blocks while there is no room. An error if the task was turned away in the end.
   Result<void> enqueue_before(detail::TaskCore& task, std::size_t hash, const TimePoint* deadline);
+  // Comes before enqueue_if_room().
+  void tell_submitted(detail::TaskCore& task) const {
+    // Until it begins, this is when it was submitted.
+    if (observer_ != nullptr || policy_.oldest_first) task.set_started(scheduler_.now());
+    tell_listener([&](auto& listener) { listener.on_submitted(task.group_key(), task.task_id()); });
+  }
   // For a caller that will not block. True if the task is in; otherwise it calls wait_for_room() next, or
   // gives up by turn_away().
   bool enqueue_if_room(detail::TaskCore& task, std::size_t hash);
+  // Ends a task whose submitter cannot wait for it. Throws as enqueue() does.
+  void refuse_wait(detail::TaskCore& task);
   void wait_for_room(detail::TaskCore& task, detail::RoomWaiter& waiter);
   // True if it did wait, and does not any more.
   bool stop_waiting_for_room(detail::TaskCore& task);
@@ -151,11 +159,6 @@ class GroupEngine final : public LaneOwner,
   void start_expiry(detail::TaskCore& task);
   void after_entering(detail::TaskCore& task);
   void expire_if_late(detail::TaskCore& task);
-  void tell_submitted(detail::TaskCore& task) const {
-    // Until it begins, this is when it was submitted.
-    if (observer_ != nullptr || policy_.oldest_first) task.set_started(scheduler_.now());
-    tell_listener([&](auto& listener) { listener.on_submitted(task.group_key(), task.task_id()); });
-  }
   bool end_full(detail::TaskCore& task, IfFull if_full);
   bool reject(detail::TaskCore& task);
   [[noreturn]] void refuse_closed(detail::TaskCore& task);

@@ -14,60 +14,62 @@ JoinedTasks::JoinedTasks(std::size_t count) { tasks_.reserve(count); }
 JoinedTasks::~JoinedTasks() {
   if (tasks_.empty()) return;
   cancel_back_to_front();
-  wait_for_end({});
+  wait_for_ends({});
 }
 
 bool JoinedTasks::submit(const GroupPlace& place, TaskCore& task) {
-  auto wait = std::make_unique<BlockedWait>();
-  task.set_awaits_room(true);  // until it is in its queue
   const BlockedWait* before = tasks_.empty() ? nullptr : tasks_.back().wait.get();
-  if (Result<void> begun = wait->announce(task, before); !begun) {
-    place.engine->turn_away(task, RejectionReason::kWaitCycle);
-    refused_ = begun.error();
-    return false;
-  }
   task.retain();
-  tasks_.push_back({CoreReference(&task), std::move(wait)});
+  Joined joined{CoreReference(&task), std::make_unique<BlockedWait>()};
+  task.set_awaits_room(true);  // until it is in its queue
+  const Result<void> announced = joined.wait->announce(task, before);
+  if (announced) tasks_.push_back(std::move(joined));
   try {
-    enqueue(place, task);
+    announced ? static_cast<void>(enqueue(place, task)) : place.engine->refuse_wait(task);
   } catch (const Exception& exception) {
-    if (exception.code() != ErrorCode::kShutdown || tasks_.size() == 1) throw;
+    if (exception.code() != ErrorCode::kShutdown || before == nullptr) throw;
     shut_down_ = true;
     return false;
   }
   task.set_awaits_room(false);
-  tasks_.back().submitted = true;
-  return true;
+  if (announced) {
+    tasks_.back().submitted = true;
+  } else {
+    refused_ = announced.error();
+  }
+  return announced.ok();
 }
 
 void JoinedTasks::wait(const std::stop_token& stop) {
   if (refused_) cancel_back_to_front();
-  wait_for_end(stop);
+  if (!wait_for_ends(refused_ ? std::stop_token() : stop)) {
+    cancel_back_to_front();
+    wait_for_ends({});
+  }
+  tasks_.clear();
   if (refused_) throw Exception(*std::move(refused_));
 }
 
-void JoinedTasks::wait_for_end(const std::stop_token& stop) {
+// False if stop was requested. The waits have ended by then, because cancelling runs code of the user's.
+bool JoinedTasks::wait_for_ends(const std::stop_token& stop) {
   for (const Joined& joined : tasks_) joined.wait->begin_announced();
+  WaitEnd end = WaitEnd::kDone;
   for (const Joined& joined : tasks_) {
     TaskCore& task = *joined.task;
-    while (joined.submitted && !task.done()) {
-      const WaitEnd end = block(task, {.stop = cancelled_ ? std::stop_token() : stop,
-                                       .spins = kSpinsForTask,
-                                       .scheduler = &task.owner().scheduler()});
-      KEYWAY_CHECK(end != WaitEnd::kStuck,
-                   "a call waits for its tasks, but the simulation has nothing more to run");
-      if (end == WaitEnd::kStopped) cancel_back_to_front();
-    }
+    if (!joined.submitted || end == WaitEnd::kStopped) continue;
+    end =
+        block(task, {.stop = stop, .spins = kSpinsForTask, .scheduler = &task.owner().scheduler()});
+    KEYWAY_CHECK(end != WaitEnd::kStuck,
+                 "a call waits for its tasks, but the simulation has nothing more to run");
   }
-  // The permits that these waits gave back come back once all of the waits have ended.
+  // The permits that these waits gave back come back once all of them have ended.
   for (const Joined& joined : tasks_) joined.wait->begin_end();
   for (const Joined& joined : tasks_) joined.wait->finish_end(joined.task->owner().scheduler());
-  tasks_.clear();
+  return end != WaitEnd::kStopped;
 }
 
 // From the back, so that the permits of a task that ends are not taken by a task of this call.
 void JoinedTasks::cancel_back_to_front() {
-  cancelled_ = true;
   for (auto joined = tasks_.rbegin(); joined != tasks_.rend(); ++joined) {
     TaskCore& task = *joined->task;
     if (joined->submitted && !task.done()) task.owner().cancel(task);

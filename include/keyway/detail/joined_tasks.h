@@ -52,13 +52,12 @@ class JoinedTasks {
     bool submitted = false;
   };
 
-  void wait_for_end(const std::stop_token& stop);
+  bool wait_for_ends(const std::stop_token& stop);
   void cancel_back_to_front();
 
   std::vector<Joined> tasks_;
   std::optional<Error> refused_;  // the wait for a task
   bool shut_down_ = false;
-  bool cancelled_ = false;
 };
 
 }  // namespace keyway::detail

@@ -237,6 +237,7 @@ void GroupSchedule::execute_all() {
                          co_return 1;
                        });
     oracle_.task(id).group = index;
+    oracle_.task(id).joined_by = actor.ids;
     waits.push_back(std::make_unique<Waits>(oracle_, actor, id, /*gives_back=*/true, nullptr));
   }
   if (stops) {
@@ -260,12 +261,11 @@ void GroupSchedule::execute_all() {
       }
     }
   } catch (const Exception& error) {
-    if (error.code() == ErrorCode::kShutdown) {
-      call->over = true;
-      return submit_failed(error);
-    }
-    const bool cycle = std::any_of(waits.begin(), waits.end(),
-                                   [](const auto& wait) { return wait->may_be_a_cycle(); });
+    call->over = true;
+    if (error.code() == ErrorCode::kShutdown) return submit_failed(error);
+    const bool cycle = std::any_of(ids.begin(), ids.end(), [&](const std::string& id) {
+      return oracle_.task(id).closed_a_cycle;
+    });
     expect(error.code() == ErrorCode::kWaitCycle && cycle,
            std::string("execute_all() failed: ") + error.what());
   }

@@ -156,6 +156,10 @@ void GroupOracle::rejected(std::string_view id, RejectionReason reason) {
   ++ends_;
   if (is_conflated(id)) return;
   Task& task = this->task(id);
+  task.closed_a_cycle =
+      reason == RejectionReason::kWaitCycle &&
+      std::any_of(task.joined_by.begin(), task.joined_by.end(),
+                  [&](const std::string& waiter) { return may_be_a_cycle(waiter, task.id); });
   expect(++task.rejected == 1 && task.submitted == 1 && task.started + task.completed == 0,
          "rejected out of order: " + task.id);
   task.status = TaskStatus::kRejected;
@@ -168,8 +172,10 @@ void GroupOracle::rejected(std::string_view id, RejectionReason reason) {
       allowed = has_global_limit() && global_threshold_.has_value();
       break;
     case RejectionReason::kNoRoomInTime:
-    case RejectionReason::kWaitCycle:
       allowed = task.waits_for_room;
+      break;
+    case RejectionReason::kWaitCycle:
+      allowed = task.waits_for_room || task.closed_a_cycle;
       break;
     case RejectionReason::kConflated:
       break;

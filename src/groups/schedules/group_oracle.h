@@ -56,9 +56,12 @@ class GroupOracle {
     int priority = 0;
     int cost = 1;
     int number = 0;  // in the order of submits
-    bool waits_for_room =
-        false;               // it may wait for room first: when it enters its queue is not known
-    bool by_caller = false;  // its submitter runs it, without permits
+    // It may wait for room first: when it enters its queue is not known.
+    bool waits_for_room = false;
+    // The tasks that wait for it in execute_all(). The call does not submit it if that closes a cycle.
+    std::vector<std::string> joined_by{};
+    bool closed_a_cycle = false;
+    bool by_caller = false;       // its submitter runs it, without permits
     bool may_be_stopped = false;  // it may have been asked to stop
     bool cancelled = false;       // cancel() ended it before it began
     TimePoint expires = TimePoint::max();
