@@ -75,7 +75,7 @@ class WaitingCoroutine : private Wakeup {
     if constexpr (std::is_base_of_v<TaskPromiseBase, Promise>) {
       context_ = &coroutine.promise().context();
       TaskCore* waiter = context_->operation.task();
-      if (waiter != nullptr && waiter->holds_permits()) {
+      if (waiter != nullptr) {
         auto begun = waiter->owner().begin_wait(*waiter, target, /*bounded=*/false,
                                                 /*blocks=*/false);
         if (!begun) return begun.error();

@@ -13,8 +13,10 @@ BlockedWait::~BlockedWait() { unlink(); }
 
 void BlockedWait::unlink() {
   if (std::exchange(linked_, false)) WaitGraph::instance().end(edge_);
-  for (const std::unique_ptr<WaitGraph::Edge>& edge : of_endings_) WaitGraph::instance().end(*edge);
-  of_endings_.clear();
+  for (const std::unique_ptr<WaitGraph::Edge>& edge : of_permitless_) {
+    WaitGraph::instance().end(*edge);
+  }
+  of_permitless_.clear();
 }
 
 bool BlockedWait::may_be_in_the_way() const {
@@ -32,14 +34,14 @@ Result<void> BlockedWait::link(bool counts_thread) {
   return begun;
 }
 
-// Tasks that are ending have no permits, but others may wait for them, and they are not over before this wait: it is in
-// a listener of theirs. There may be several, where a listener ends other tasks.
-Result<void> BlockedWait::link_endings(TaskCore* target, const WantedWork* work, bool bounded) {
+// Tasks on this stack that hold no permits: they are ending, and this wait is in a listener of theirs, or their
+// submitter runs them. Others may wait for them, and they are not over before this wait. There may be several.
+Result<void> BlockedWait::link_permitless(TaskCore* target, const WantedWork* work, bool bounded) {
   const TaskCore* last = nullptr;
   for (const auto* scope = detail::CurrentTaskScope::innermost(); scope != nullptr;
        scope = scope->outer()) {
     TaskCore* task = scope->task();
-    if (task == nullptr || task == last || !task->ending()) continue;
+    if (task == nullptr || task == last || task->holds_permits()) continue;
     last = task;
     auto edge = std::make_unique<WaitGraph::Edge>();
     edge->operation = &detail::Operation::current();
@@ -51,13 +53,13 @@ Result<void> BlockedWait::link_endings(TaskCore* target, const WantedWork* work,
       unlink();
       return begun;
     }
-    of_endings_.push_back(std::move(edge));
+    of_permitless_.push_back(std::move(edge));
   }
   return {};
 }
 
 Result<void> BlockedWait::begin(TaskCore& target, bool bounded) {
-  if (Result<void> begun = link_endings(&target, nullptr, bounded); !begun) return begun;
+  if (Result<void> begun = link_permitless(&target, nullptr, bounded); !begun) return begun;
   if (TaskCore* waiter = detail::task_on_this_thread()) {
     auto begun = waiter->owner().begin_wait(*waiter, target, bounded, /*blocks=*/true);
     if (!begun) {
@@ -73,7 +75,7 @@ Result<void> BlockedWait::begin(TaskCore& target, bool bounded) {
 }
 
 Result<void> BlockedWait::begin(const WantedWork& work, bool bounded) {
-  if (Result<void> begun = link_endings(nullptr, &work, bounded); !begun) return begun;
+  if (Result<void> begun = link_permitless(nullptr, &work, bounded); !begun) return begun;
   TaskCore* waiter = detail::task_on_this_thread();
   if (waiter != nullptr) {
     edge_.waiter = waiter;
@@ -81,14 +83,17 @@ Result<void> BlockedWait::begin(const WantedWork& work, bool bounded) {
   }
   edge_.work = &work;
   edge_.bounded = bounded;
+  // It keeps its lane's permit, unless the work turns out to need it. The work may need its global one.
+  edge_.can_give_back = waiter != nullptr;
+  if (waiter != nullptr) of_task_ = waiter->owner().begin_rest(*waiter);
   Result<void> begun = link();
-  // It keeps its lane's permit. The work may need its global one.
-  if (begun && waiter != nullptr) of_task_ = waiter->owner().begin_rest(*waiter);
+  if (!begun && waiter != nullptr) end(waiter->owner().scheduler());
   return begun;
 }
 
 Result<void> BlockedWait::announce(TaskCore& target, const BlockedWait* before) {
-  if (Result<void> begun = link_endings(&target, nullptr, /*bounded=*/false); !begun) return begun;
+  if (Result<void> begun = link_permitless(&target, nullptr, /*bounded=*/false); !begun)
+    return begun;
   edge_.task = &target;
   if (TaskCore* waiter = detail::task_on_this_thread()) {
     const bool same_lane =

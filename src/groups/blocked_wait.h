@@ -53,7 +53,7 @@ class BlockedWait {
   // Whether something may depend on the calling thread; otherwise its wait need not be known.
   bool may_be_in_the_way() const;
   Result<void> link(bool counts_thread = true);
-  Result<void> link_endings(detail::TaskCore* target, const WantedWork* work, bool bounded);
+  Result<void> link_permitless(detail::TaskCore* target, const WantedWork* work, bool bounded);
   void unlink();
 
   std::unique_ptr<detail::TaskWait> of_task_;
@@ -61,7 +61,7 @@ class BlockedWait {
   bool announced_ = false;
   WaitGraph::Edge edge_;
   bool linked_ = false;
-  std::vector<std::unique_ptr<WaitGraph::Edge>> of_endings_;
+  std::vector<std::unique_ptr<WaitGraph::Edge>> of_permitless_;
 };
 
 }  // namespace keyway

@@ -104,6 +104,53 @@ TEST_F(ListenerWaits, OnCompletedOfATaskThatItsSubmitterRanMayDrain) {
   EXPECT_TRUE(drained);
 }
 
+// A drain waits for tasks that their submitters run. Such a task waits for "x", whose listener drains.
+TEST_F(ListenerWaits, ADrainIsRefusedIfATaskThatItsSubmitterRunsWaitsForTheListener) {
+  for (const bool blocks : {false, true}) {
+    std::optional<ErrorCode> refused;
+    TaskHandle<void> x;
+    listener_->ended = [&](const std::string& id) {
+      if (id == "x") refused = error_of([&] { executor_->drain(); });
+    };
+    make({.groups = {{"g", {.max_concurrency = 1, .queue_threshold = 0}}},
+          .rejection = RejectionPolicy::kCallerRuns});
+    x = executor_->submit("x", "x", []() -> Task<void> { co_await sleep_for(2ms); });
+    auto a = executor_->submit("g", "a", []() -> Task<void> { co_await sleep_for(1ms); });
+    TaskHandle<void> b;
+    visit([&] {
+      if (blocks) {
+        b = executor_->submit("g", "b", [&] { x.join(); });
+      } else {
+        b = executor_->submit("g", "b", [&]() -> Task<void> { (void)co_await x; });
+      }
+    });
+    sim_.run_until_idle();
+    EXPECT_TRUE(b.is_done()) << blocks;
+    EXPECT_EQ(refused, ErrorCode::kWaitCycle) << blocks;
+    executor_.reset();
+  }
+}
+
+// "drains" holds a permit of "d" that "late" comes to need when the limit goes down, and "a" waits for "late".
+TEST_F(ListenerWaits, ATaskThatDrainsAGroupGivesItsPermitUpWhenTheLimitGoesDown) {
+  make({.groups = {{"d", {.max_concurrency = 2}}}});
+  TaskHandle<void> late;
+  bool drained = false;
+  auto holds = executor_->submit("d", "holds", []() -> Task<void> { co_await sleep_for(1ms); });
+  auto a = executor_->submit("a", "a", [&] {
+    late = executor_->submit("d", "late", [] {});
+    late.join();
+  });
+  auto drains = executor_->submit("d", "drains", [&] { drained = executor_->drain_group("a"); });
+  sim_.advance(100us);
+  EXPECT_TRUE(executor_->set_limit("d", 1).ok());
+  sim_.run_until_idle();
+  EXPECT_TRUE(late.is_done());
+  EXPECT_TRUE(a.is_done());
+  EXPECT_TRUE(drained);
+  EXPECT_TRUE(drains.is_done());
+}
+
 // It gives its global permit back meanwhile.
 TEST_F(ListenerWaits, ATaskMayDrainAnotherGroupUnderTheGlobalLimit) {
   make({.global_max_in_flight = 1});

@@ -61,6 +61,7 @@ class Waits::GroupWait final : public detail::TaskWait {
     edge_.waiter = &task_.waiter;
     edge_.task = &target;
     edge_.holds_permit = keeps_lane;
+    edge_.can_give_back = true;
     edge_.bounded = bounded;
     edge_.thread = blocks ? Scheduler::current() : nullptr;
     Result<void> begun = WaitGraph::instance().begin(edge_);
@@ -77,6 +78,28 @@ class Waits::GroupWait final : public detail::TaskWait {
   OfTask& task_;
   WaitGraph::Edge edge_;
   bool linked_ = false;
+};
+
+// A wait of a task that has no permits, because its submitter runs it.
+class Waits::PermitlessWait final : public detail::TaskWait {
+ public:
+  Result<void> begin(TaskCore& waiter, TaskCore& target, bool bounded, bool blocks) {
+    edge_.operation = &detail::Operation::current();
+    edge_.waiter = &waiter;
+    edge_.task = &target;
+    edge_.bounded = bounded;
+    edge_.thread = blocks ? Scheduler::current() : nullptr;
+    return WaitGraph::instance().begin(edge_);
+  }
+
+  // REQUIRES: begin() has succeeded.
+  void end(detail::Wakeup& wakeup) noexcept override {
+    WaitGraph::instance().end(edge_);
+    wakeup.wake();  // a waiter that is woken may destroy this object
+  }
+
+ private:
+  WaitGraph::Edge edge_;
 };
 
 Waits::OfTask& Waits::of(TaskCore& waiter) {
@@ -97,6 +120,13 @@ bool Waits::gave_lane_back(const TaskCore& task) {
 // check on, others count on the permits that this one is about to give back.
 Result<std::unique_ptr<detail::TaskWait>> Waits::begin(TaskCore& waiter, TaskCore& target,
                                                        bool bounded, bool blocks) {
+  if (!waiter.holds_permits()) {
+    auto wait = std::make_unique<PermitlessWait>();
+    if (Result<void> begun = wait->begin(waiter, target, bounded, blocks); !begun) {
+      return begun.error();
+    }
+    return std::unique_ptr<detail::TaskWait>(std::move(wait));
+  }
   const bool same_lane =
       &target.owner() == &waiter.owner() && waiter.group_key() == target.group_key();
   OfTask* task = nullptr;
@@ -118,7 +148,6 @@ Result<std::unique_ptr<detail::TaskWait>> Waits::begin(TaskCore& waiter, TaskCor
 }
 
 std::unique_ptr<detail::TaskWait> Waits::begin_rest(TaskCore& waiter) {
-  if (!dispatch_.has_gate()) return nullptr;
   OfTask* task = nullptr;
   {
     MutexLock lock(mutex_);

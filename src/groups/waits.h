@@ -31,7 +31,7 @@ class Waits {
   Result<std::unique_ptr<detail::TaskWait>> begin(detail::TaskCore& waiter,
                                                   detail::TaskCore& target, bool bounded,
                                                   bool blocks) KEYWAY_EXCLUDES(mutex_);
-  // The calling task will do nothing for a while: it gives its global permit back. Null if it has none.
+  // The calling task will do nothing for a while: it gives its global permit back, if there is a global limit.
   std::unique_ptr<detail::TaskWait> begin_rest(detail::TaskCore& task) KEYWAY_EXCLUDES(mutex_);
   // A waiting task gives its lane's permit back for the rest of the wait. Returns the lane to post, or null.
   Runnable* give_back_permit(detail::TaskCore& waiter) KEYWAY_EXCLUDES(mutex_);
@@ -43,6 +43,7 @@ class Waits {
 
  private:
   class GroupWait;
+  class PermitlessWait;
   class Returning;
 
   // The waits of one task, from its first one until it has its permits again.

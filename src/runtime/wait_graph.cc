@@ -365,7 +365,7 @@ void WaitGraph::settle(Search& search) {
   }
 }
 
-// Only waiters in this lane can be in the way of others there. One that waits for a lock cannot do without its permit.
+// Only waiters in this lane can be in the way of others there.
 bool WaitGraph::free_what_is_stuck(LaneId lane) {
   bool any = false;
   std::vector<std::pair<Scheduler*, Runnable*>> to_post;
@@ -380,7 +380,7 @@ bool WaitGraph::free_what_is_stuck(LaneId lane) {
       }
       explore(search);
       settle(search);
-      const auto is_stuck = [](const Edge& edge) { return !edge.can_end && edge.task != nullptr; };
+      const auto is_stuck = [](const Edge& edge) { return !edge.can_end && edge.can_give_back; };
       const auto stuck = std::find_if(
           found->second.holders.begin(), found->second.holders.end(), [&](const WaiterNode& one) {
             return std::any_of(one.edges.begin(), one.edges.end(), is_stuck);

@@ -81,6 +81,7 @@ class WaitGraph {
     const WantedWork* work = nullptr;
 
     bool holds_permit = false;    // the waiter keeps its lane's permit meanwhile
+    bool can_give_back = false;   // its owner can take that permit back for the time of the wait
     bool bounded = false;         // it ends by itself, by a timeout
     Scheduler* thread = nullptr;  // whose thread it blocks; null: none
 

@@ -74,7 +74,7 @@ class TaskOwner {
   virtual Result<std::unique_ptr<TaskWait>> begin_wait(TaskCore& waiter, TaskCore& target,
                                                        bool bounded, bool blocks) = 0;
   // `task`, one of this owner's and the calling one, is going to do nothing for a while: gives its global permit
-  // back. Null if it has none.
+  // back, if there is a global limit.
   virtual std::unique_ptr<TaskWait> begin_rest(TaskCore& task) = 0;
   // `waiter`, one of this owner's, which waits, gives its lane's permit back for the rest of the wait. What
   // the caller must post to the scheduler, or null.

@@ -293,9 +293,7 @@ void GroupSchedule::drain() {
 
 void GroupSchedule::drain_group(std::size_t index) {
   const Actor actor = here();
-  // A task that drains keeps its group's permit. If the group's limit goes down meanwhile, a task that it waits for may
-  // need that permit: so it drains for a while only.
-  const bool bounded = !may_wait() || actor.runs() || one_in(2);
+  const bool bounded = !may_wait() || one_in(2);
   say("drain", kScheduleGroups[index], bounded ? "for a while" : "");
   const bool own = actor.groups.contains(index);
   const Waits waits(oracle_, actor, Wait::kAll, /*gives_back=*/true, nullptr);
