@@ -308,12 +308,19 @@ TEST(FairnessOfThreads, TwoTasksOfAGroupComeBeforeTenThousandOfAnotherThatHoldsA
   for (int i = 0; i < 2; ++i) {
     ASSERT_TRUE(executor.post("B", [&] { --b_left; }).ok());
   }
+  // No worker is on its way with a turn: B stands at the gate.
+  const auto all_asleep = [&] {
+    const ThreadPoolStats stats = executor.thread_stats();
+    return stats.parked == stats.threads;
+  };
+  ASSERT_TRUE(eventually(all_asleep));
   int ended = 0;
   while (b_left > 0 && ended < 1000) {
     ASSERT_TRUE(parking.resume_one());
     ++ended;
     // A task of B ends at once, and then one of A takes its place.
     ASSERT_TRUE(eventually([&] { return parking.begun() == kPermits + ended; }));
+    ASSERT_TRUE(eventually(all_asleep));
   }
   EXPECT_LE(ended, 2 * kPermits);
   while (ended < Flood::kTasks) {

@@ -59,13 +59,13 @@ LaneTable::Entry Intake::enter_with_limits(TaskCore& task, std::size_t hash, Aft
 
 // A task with a cost or a priority, or one that is counted in the global queue.
 LaneTable::Entered Intake::enter_weighed(TaskCore& task, Aftermath& aftermath) {
-  const bool ranked = is_ranked(task);
+  const bool costly = is_costly(task);
   Lane& lane = pin(task.group_key(), aftermath);
   const LaneTable::Entry entry = admission_ != nullptr
                                      ? enter_counted(task, lane)
                                      : LaneTable::enter(lane, task.waiter(), /*ranked=*/true);
   if (entry.needs_turn != nullptr) aftermath.post(lane);
-  if (ranked) room_shrank(lane.key(), aftermath);
+  if (costly) room_shrank(lane.key(), aftermath);
   table_.unpin(lane);
   return entry.entered;
 }
@@ -184,23 +184,24 @@ void Intake::let_all_in(Aftermath& aftermath) {
 void Intake::let_in(Lane& lane, Aftermath& aftermath) {
   while (true) {
     RoomLine::Entry entry;
-    bool ranked = false;
+    bool costly = false;
     {
       MutexLock lock(room_line_.mutex);
       const RoomLine::Entry* first = room_line_.first(&lane);
       if (first == nullptr) return;
       entry = *first;
-      ranked = is_ranked(*entry.task);
-      const LaneTable::Entry entered = admission_ != nullptr
-                                           ? enter_counted(*entry.task, lane)
-                                           : LaneTable::enter(lane, entry.task->waiter(), ranked);
+      costly = is_costly(*entry.task);
+      const LaneTable::Entry entered =
+          admission_ != nullptr
+              ? enter_counted(*entry.task, lane)
+              : LaneTable::enter(lane, entry.task->waiter(), is_ranked(*entry.task));
       if (entered.entered != LaneTable::Entered::kIn) return;
       entry.task->set_awaits_room(false);
       room_line_.pop_first(&lane);
       if (entered.needs_turn != nullptr) aftermath.post(*entered.needs_turn);
     }
     aftermath.tell(*entry.waiter, true);
-    if (ranked) room_shrank(lane.key(), aftermath);
+    if (costly) room_shrank(lane.key(), aftermath);
     table_.unpin(lane);
   }
 }

@@ -29,6 +29,9 @@ class Intake {
     return {.cost = task.extras().cost, .priority = task.extras().priority};
   }
 
+  // Whether others may have to wait for more permits than one because it stands before them.
+  static bool is_costly(const detail::TaskCore& task) { return rank_of(task).cost > 1; }
+
   // An operation on a lane that may change how many of its tasks could run.
   template <class Operation>
   auto change(Lane& lane, Operation operation);

@@ -242,14 +242,13 @@ void Waits::return_by(OfTask& task, Next next, Aftermath& aftermath) {
   Lane& lane = *task.waiter.lane();
   if (next == Next::kEnterLane) {
     TaskCore& returning = Returning::make(task);
-    const bool ranked = !Intake::rank_of(returning).plain();
+    const bool costly = Intake::is_costly(returning);
     table_.pin(lane);
     const Lane::Entered entered =
         intake_.change(lane, [&] { return lane.enter_in_front(returning.waiter()); });
     if (entered == Lane::Entered::kNeedsTurn) aftermath.post(lane);
     dispatch_.task_returned(lane, aftermath);
-    // Others wait for the permits that it needs, if it costs more than one.
-    if (ranked) intake_.room_shrank(lane.key(), aftermath);
+    if (costly) intake_.room_shrank(lane.key(), aftermath);
     table_.unpin(lane);
   } else if (next == Next::kEnterGate) {
     dispatch_.pin_for_gate(lane);

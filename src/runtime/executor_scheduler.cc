@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <set>
+#include <map>
 #include <utility>
 #include <vector>
 
@@ -55,14 +55,27 @@ class ExecutorScheduler final : public Scheduler {
   std::size_t max_threads() const override { return std::max(1U, options_.threads); }
   void wait_for_turns_in_progress() override {
     MutexLock lock(mutex_);
-    std::set<std::uint64_t> in_progress = turns_;
+    std::map<std::uint64_t, int> in_progress = turns_;
     if (running_here.scheduler == this) in_progress.erase(running_here.turn);
     const auto one_goes_on = [&]() KEYWAY_REQUIRES(mutex_) {
       return std::any_of(in_progress.begin(), in_progress.end(),
-                         [&](std::uint64_t turn)
-                             KEYWAY_REQUIRES(mutex_) { return turns_.contains(turn); });
+                         [&](const auto& turn) KEYWAY_REQUIRES(mutex_) {
+                           const auto found = turns_.find(turn.first);
+                           return found != turns_.end() && found->second == 0;
+                         });
     };
     while (one_goes_on()) turn_ended_.wait(mutex_);
+  }
+  void begin_blocking() override {
+    if (running_here.scheduler != this) return;
+    MutexLock lock(mutex_);
+    ++turns_.at(running_here.turn);
+    turn_ended_.notify_all();
+  }
+  void end_blocking() override {
+    if (running_here.scheduler != this) return;
+    MutexLock lock(mutex_);
+    --turns_.at(running_here.turn);
   }
 
  private:
@@ -102,7 +115,7 @@ class ExecutorScheduler final : public Scheduler {
     {
       MutexLock lock(mutex_);
       here.turn = next_turn_++;
-      turns_.insert(here.turn);
+      turns_.emplace(here.turn, 0);
     }
     const RunningHere outer = std::exchange(running_here, here);
     Turn turn;
@@ -130,7 +143,8 @@ class ExecutorScheduler final : public Scheduler {
   CondVar turn_ended_;
   std::size_t posted_ KEYWAY_GUARDED_BY(mutex_) = 0;  // not run to their end yet
   std::uint64_t next_turn_ KEYWAY_GUARDED_BY(mutex_) = 0;
-  std::set<std::uint64_t> turns_ KEYWAY_GUARDED_BY(mutex_);  // in progress
+  // In progress, each with the number of blocking regions that it is in.
+  std::map<std::uint64_t, int> turns_ KEYWAY_GUARDED_BY(mutex_);
   std::vector<Runnable*> from_timers_ KEYWAY_GUARDED_BY(mutex_);
   bool poster_is_out_ KEYWAY_GUARDED_BY(mutex_) = false;
   Poster poster_{*this};

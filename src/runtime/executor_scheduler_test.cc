@@ -237,6 +237,28 @@ TEST(ExecutorScheduler, WaitingForTurnsInProgressDoesNotWaitForItsOwn) {
   done.wait();
 }
 
+// Two turns that wait for each other's end, as two listeners that drain do.
+TEST(ExecutorScheduler, WaitingForTurnsInProgressDoesNotWaitForThoseInABlockingRegion) {
+  expect_ends([] {
+    Crew crew(2);
+    std::latch both(2);
+    std::latch done(2);
+    const auto scheduler = make_executor_scheduler(crew);
+    const auto wait = [&] {
+      both.arrive_and_wait();
+      scheduler->begin_blocking();
+      scheduler->wait_for_turns_in_progress();
+      scheduler->end_blocking();
+      done.count_down();
+    };
+    Job one(wait);
+    Job other(wait);
+    scheduler->post(one);
+    scheduler->post(other);
+    done.wait();
+  });
+}
+
 TEST(ExecutorScheduler, WaitingForTurnsInProgressFromWithinOneWaitsForTheOthers) {
   Crew crew(2);
   const auto scheduler = make_executor_scheduler(crew);
