@@ -59,6 +59,7 @@ bench: setup-bench  ## build the release and measure it against its peers
 	cmake --build --preset release -j $(JOBS) --target benchmarks/all
 	python3 benchmarks/run.py --bin-dir build/release/benchmarks
 	build/release/benchmarks/fairness_bench
+	build/release/benchmarks/waits_bench
 	build/release/benchmarks/stream_bench table
 	build/release/benchmarks/stream_bench speed --records 50000000 --rounds 1
 	build/release/benchmarks/stream_bench speed --records 5000000 --rounds 7
