@@ -118,6 +118,16 @@ TEST(BlockedThreads, AllButOneThreadOfAFixedPoolMayWait) {
   EXPECT_EQ(refused, 1) << "the last one that would wait";
 }
 
+TEST(BlockedThreads, ADrainOfAnExecutorWithoutTasksNeedsNoThread) {
+  ThreadPool pool({.threads = 1, .max_threads = 1});
+  GroupExecutor outer({}, pool);
+  auto task = outer.submit("g", [&] {
+    GroupExecutor inner({}, pool);
+    return inner.drain() && inner.shutdown(1h);
+  });
+  EXPECT_TRUE(task.join_for(kHang).value());
+}
+
 TEST(BlockedThreads, ACoroutineMayWaitOnASingleThread) {
   GroupExecutor executor({}, ThreadPoolOptions{.threads = 1, .max_threads = 1});
   const auto nested = [&]() -> Task<int> {

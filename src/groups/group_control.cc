@@ -274,17 +274,22 @@ class GroupEngine::AllTasks final : public WantedWork {
 
 // An error (kWaitCycle) if that could never be.
 Result<bool> GroupEngine::wait_until_quiet(const TimePoint* deadline) {
+  const auto lanes_are_empty = [&] {
+    return table_.all_of([](Lane& lane) { return lane.empty(); });
+  };
   const AllTasks all(*this);
   BlockedWait wait;
-  if (Result<void> begun = wait.begin(all, /*bounded=*/deadline != nullptr); !begun) {
-    return begun.error();
+  // An executor without tasks needs no thread for them.
+  if (!quiet_.is_quiet(lanes_are_empty, /*strict=*/false)) {
+    if (Result<void> begun = wait.begin(all, /*bounded=*/deadline != nullptr); !begun) {
+      return begun.error();
+    }
   }
   WaitEnd end{};
   {
     // To its end: two listeners that drain do not wait for each other's turns.
     const BlockingRegion region;
-    end = quiet_.wait([&] { return table_.all_of([](Lane& lane) { return lane.empty(); }); },
-                      /*strict=*/false, deadline, scheduler_);
+    end = quiet_.wait(lanes_are_empty, /*strict=*/false, deadline, scheduler_);
     KEYWAY_CHECK(end != WaitEnd::kStuck,
                  "tasks are left, but the simulation has nothing more to run");
     // Workers that left their lane may still be on their way out.

@@ -345,7 +345,7 @@ void GroupEngine::run_by_caller(TaskCore& task) {
 // Whether no code of the user's, which might take long, runs between here and its very end.
 bool GroupEngine::ends_silently(const TaskCore& task, TaskStatus status) const {
   return policy_.listener == nullptr && status == TaskStatus::kSuccess &&
-         task.operations().value_is_silent;
+         task.operations().value_is_silent && !is_conflated(task);
 }
 
 // Gives the task's permits back, before anybody hears that it is done. If it goes on, the next task
@@ -357,7 +357,8 @@ LaneTake GroupEngine::leave_lane(TaskCore& task, TaskStatus status, bool go_on, 
   const LaneTake left =
       intake_.change(lane, [&] { return lane.finish(outcome_of(status), go_on, task.units()); });
   if (left.post_turn) {
-    if (turn != nullptr) {
+    // With a costly task's permits two may begin. The turn for the second is not kept here while the first one runs.
+    if (turn != nullptr && left.waiter == nullptr) {
       turn->again = &lane;
     } else {
       aftermath.post(lane);

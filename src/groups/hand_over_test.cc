@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -186,6 +187,48 @@ TEST_F(HandOver, ADestructorOfAResultMayJoinTheNextTask) {
   b_ = executor_->submit("g", "b", [] {});
   a_may_end_.count_down();
   EXPECT_TRUE(joined.get_future().get());
+}
+
+// A task that shares another one's result never runs: its callable is destroyed when the other one ends.
+TEST_F(HandOver, ADestructorOfACallableThatSharesAResultMayJoinTheNextTask) {
+  std::promise<bool> joined;
+  struct Joins {
+    explicit Joins(std::function<void()> f) : call(std::move(f)) {}
+    Joins(Joins&& other) noexcept : call(std::exchange(other.call, nullptr)) {}
+    ~Joins() {
+      if (call) call();
+    }
+    std::function<void()> call;
+  };
+  executor_.emplace(GroupPolicy{});
+  const TaskOptions shared{.id = "x", .conflation = Conflation::kShareResult};
+  auto leader = executor_->submit("g", shared, [this] { return a_may_end_.wait(), 1; });
+  auto follower = executor_->submit(
+      "g", shared,
+      [joins = Joins([&] { joined.set_value(b_.join_for(kHang).ok()); })] { return 2; });
+  b_ = executor_->submit("g", "b", [] {});
+  a_may_end_.count_down();
+  EXPECT_TRUE(joined.get_future().get());
+  EXPECT_EQ(follower.join().value(), 1);
+}
+
+// The permits of a task that cost two let two others begin. The first of them waits for the second.
+TEST_F(HandOver, ACostlyTaskLetsTwoBegin) {
+  for (int round = 0; round < 50; ++round) {
+    GroupExecutor executor({.default_group = {.max_concurrency = 2}});
+    std::latch go(1);
+    auto costly = executor.submit("g", {.cost = 2}, [&] { go.wait(); });
+    TaskHandle<void> second;
+    std::latch known(1);
+    auto first = executor.submit("g", "first", [&] {
+      known.wait();
+      return second.join_for(kHang).ok();
+    });
+    second = executor.submit("g", "second", [] {});
+    known.count_down();
+    go.count_down();
+    ASSERT_TRUE(first.join().value());
+  }
 }
 
 TEST_F(HandOver, OnStartedMayWaitForATaskOfItsOwnGroup) {

@@ -73,18 +73,22 @@ class QuietWatch {
     return block(watched, {.deadline = deadline, .scheduler = &scheduler});
   }
 
-  // Waits until `lanes_quiet` holds, and nobody is inside at the same time. `strict`: not even threads that drain.
+  // Whether `lanes_quiet` holds, and nobody is inside at the same time. `strict`: not even threads that drain.
+  template <class Condition>
+  bool is_quiet(Condition& lanes_quiet, bool strict) {
+    // No use before, none begun meanwhile, and no task in a lane: nobody is there.
+    const std::optional<std::uint64_t> begun = uses_begun_if_unused(strict);
+    return begun && lanes_quiet() && uses_begun_if_unused(strict) == begun;
+  }
+
+  // Waits until that is so.
   template <class Condition>
   WaitEnd wait(Condition lanes_quiet, bool strict, const TimePoint* deadline,
                Scheduler& scheduler) {
-    const auto is_quiet = [&] {
-      // No use before, none begun meanwhile, and no task in a lane: nobody is there.
-      const std::optional<std::uint64_t> begun = uses_begun_if_unused(strict);
-      return begun && lanes_quiet() && uses_begun_if_unused(strict) == begun;
-    };
+    const auto quiet = [&] { return is_quiet(lanes_quiet, strict); };
     const std::uint64_t own = ThreadContext::Use::count(this);
     set_draining(own);
-    const WaitEnd end = wait_for(is_quiet, deadline, scheduler);
+    const WaitEnd end = wait_for(quiet, deadline, scheduler);
     set_draining(std::uint64_t{0} - own);
     return end;
   }

@@ -135,11 +135,12 @@ Result<std::unique_ptr<detail::TaskWait>> Waits::begin(TaskCore& waiter, TaskCor
     MutexLock lock(mutex_);
     task = &of(waiter);
     ++task->open;  // so that it does not go on between the check and the next step
-    keeps_lane = !same_lane && !task->lane_back;
+    if (same_lane) ++task->leaving_lane;
+    keeps_lane = !same_lane && !task->lane_back && task->leaving_lane == 0;
   }
   auto wait = std::make_unique<GroupWait>(*task);
   if (Result<void> begun = wait->begin(target, keeps_lane, bounded, blocks); !begun) {
-    abandon(*task);
+    abandon(*task, same_lane);
     return begun.error();
   }
   Aftermath aftermath(scheduler_);
@@ -164,6 +165,7 @@ void Waits::give_back(OfTask& task, bool lane_too, Aftermath& aftermath) {
   bool leaves_gate = false;
   {
     MutexLock lock(mutex_);
+    if (lane_too) --task.leaving_lane;
     if (lane_too && !std::exchange(task.lane_back, true)) {
       if (intake_.change(lane, [&] { return lane.give_back(task.waiter.units()); })) {
         aftermath.post(lane);
@@ -195,12 +197,13 @@ Runnable* Waits::give_back_permit(TaskCore& waiter) {
 }
 
 // A wait was refused: another branch may have waited for it to end.
-void Waits::abandon(OfTask& task) {
+void Waits::abandon(OfTask& task, bool same_lane) {
   Aftermath aftermath(scheduler_);
   Next next = Next::kNothing;
   {
     MutexLock lock(mutex_);
     --task.open;
+    if (same_lane) --task.leaving_lane;
     count(task);
     if (task.open > 0) return;
     if (!task.over.empty()) {
@@ -239,6 +242,8 @@ Waits::Next Waits::begin_return(OfTask& task) {
 }
 
 void Waits::return_by(OfTask& task, Next next, Aftermath& aftermath) {
+  if (next == Next::kNothing)
+    return;  // another wait of the task may have ended by now, and all of it be gone
   Lane& lane = *task.waiter.lane();
   if (next == Next::kEnterLane) {
     TaskCore& returning = Returning::make(task);
@@ -250,7 +255,7 @@ void Waits::return_by(OfTask& task, Next next, Aftermath& aftermath) {
     dispatch_.task_returned(lane, aftermath);
     if (costly) intake_.room_shrank(lane.key(), aftermath);
     table_.unpin(lane);
-  } else if (next == Next::kEnterGate) {
+  } else {
     dispatch_.pin_for_gate(lane);
     if (dispatch_.enter_gate_again(task)) {
       if (Lane* left = has_global_permit(task, aftermath)) dispatch_.leave_gate(*left, aftermath);

@@ -55,6 +55,7 @@ class Waits {
     Waits& waits;
     detail::TaskCore& waiter;
     int open = 0;
+    int leaving_lane = 0;    // waits that have been checked, and are about to give the lane back
     bool lane_back = false;  // given back
     bool gate_back = false;
     bool returning = false;  // it stands in its lane, or at the gate
@@ -68,7 +69,7 @@ class Waits {
   void count(OfTask& task) KEYWAY_REQUIRES(mutex_);
   Next begin_return(OfTask& task) KEYWAY_REQUIRES(mutex_);
   void return_by(OfTask& task, Next next, Aftermath& aftermath) KEYWAY_EXCLUDES(mutex_);
-  void abandon(OfTask& task) KEYWAY_EXCLUDES(mutex_);
+  void abandon(OfTask& task, bool same_lane) KEYWAY_EXCLUDES(mutex_);
   void end(OfTask& task, detail::Wakeup& wakeup) KEYWAY_EXCLUDES(mutex_);
   Lane* has_global_permit(OfTask& task, Aftermath& aftermath) KEYWAY_EXCLUDES(mutex_);
 
