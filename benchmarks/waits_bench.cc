@@ -24,7 +24,7 @@ struct Kind {
   const char* name;
   bool own_groups;    // of the waiting tasks
   bool own_targets;   // each awaits a task of a group of its own
-  bool has_priority;  // what is waited for
+  bool has_priority;  // the awaited tasks
 };
 
 double nanoseconds_per_wait(const Kind& kind, int count) {

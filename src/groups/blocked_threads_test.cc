@@ -115,7 +115,7 @@ TEST(BlockedThreads, AllButOneThreadOfAFixedPoolMayWait) {
     }));
   }
   for (auto& waiter : waiters) EXPECT_TRUE(waiter.join_for(kHang).ok());
-  EXPECT_EQ(refused, 1) << "the last one that would wait";
+  EXPECT_EQ(refused, 1) << "the last waiter";
 }
 
 TEST(BlockedThreads, ADrainOfAnExecutorWithoutTasksNeedsNoThread) {

@@ -300,7 +300,7 @@ TEST(ExecuteAll, ATaskCannotWaitForTheCaller) {
   }
 }
 
-// The call's own wait is the one that closes the cycle: "first" is never begun, the task before it ends.
+// The call's own wait closes the cycle: "first" never begins, and the task before it ends.
 TEST(ExecuteAll, ACallThatClosesACycleThrowsWhenItsTasksHaveEnded) {
   GroupExecutor executor({}, {.threads = 4});
   Stoppable stoppable(1);

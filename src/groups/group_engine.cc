@@ -467,7 +467,7 @@ void GroupEngine::tell(Ending& ending) noexcept {
 }
 
 void GroupEngine::tell_posted(Ending& ending) noexcept {
-  const QuietWatch::Use use(quiet_);  // this thread's, in the place of the one that was posted
+  const QuietWatch::Use use(quiet_);  // this thread's, in place of the posted use
   quiet_.end();
   if (ending.task != nullptr) tell(ending);
 }

@@ -17,6 +17,7 @@
 
 #include "keyway/group_executor.h"
 #include "keyway/task.h"
+#include "support/foreign_coroutine.h"
 
 namespace keyway {
 namespace {
@@ -42,17 +43,6 @@ class Listener final : public TaskLifecycleListener {
   std::function<void(std::string, std::string)> started;
   std::function<void(std::string, std::string, const TaskOutcome&)> completed;
   std::function<void(std::string, std::string)> rejected;
-};
-
-// A coroutine type that is not Keyway's.
-struct Foreign {
-  struct promise_type {
-    Foreign get_return_object() { return {}; }
-    std::suspend_never initial_suspend() noexcept { return {}; }
-    std::suspend_never final_suspend() noexcept { return {}; }
-    void return_void() {}
-    void unhandled_exception() { std::terminate(); }
-  };
 };
 
 class HandOver : public ::testing::Test {
@@ -157,7 +147,7 @@ TEST_F(HandOver, AfterAShutdownInOnCompletedNoOtherTaskBegins) {
 TEST_F(HandOver, AForeignCoroutineMayAwaitATaskAndJoinTheNext) {
   std::promise<bool> joined;
   make();
-  const auto coroutine = [&]() -> Foreign {
+  const auto coroutine = [&]() -> ForeignCoroutine {
     co_await a_;
     joined.set_value(b_.join_for(kHang).ok());
   };
@@ -267,7 +257,7 @@ TEST_F(HandOver, AContinuationOfARejectedTaskMayJoinAnotherOneOfTheSameShutdown)
   a_ = executor_->submit("g", "a", [this] { a_may_end_.wait(); });
   b_ = executor_->submit("g", "b", [] {});
   TaskHandle<void> c = executor_->submit("g", "c", [] {});
-  const auto coroutine = [&]() -> Foreign {
+  const auto coroutine = [&]() -> ForeignCoroutine {
     co_await b_;
     joined.set_value(c.join_for(kHang).status == TaskStatus::kRejected);
   };

@@ -57,7 +57,7 @@ LaneTable::Entry Intake::enter_with_limits(TaskCore& task, std::size_t hash, Aft
   return entry;
 }
 
-// A task with a cost or a priority, or one that is counted in the global queue.
+// A task with a cost or a priority, or a task that the global queue counts.
 LaneTable::Entered Intake::enter_weighed(TaskCore& task, Aftermath& aftermath) {
   const bool costly = is_costly(task);
   Lane& lane = pin(task.group_key(), aftermath);

@@ -4,13 +4,13 @@
 #include <vector>
 
 #include "keyway/detail/idle_listener.h"
-#include "keyway/testing/sim_scheduler.h"
+#include "support/sim_decorator.h"
 
 namespace keyway {
 
-class LossyScheduler final : public DrivenScheduler {
+class LossyScheduler final : public SimDecorator {
  public:
-  LossyScheduler(testing::SimScheduler& sim, bool loses) : sim_(sim), loses_(loses) {}
+  LossyScheduler(testing::SimScheduler& sim, bool loses) : SimDecorator(sim), loses_(loses) {}
 
   void post(Runnable& runnable) override {
     if (loses_ && sim_.random_below(20) == 0) {
@@ -26,14 +26,6 @@ class LossyScheduler final : public DrivenScheduler {
   }
   std::size_t lost() const { return lost_.size(); }
 
-  TimePoint now() const override { return sim_.now(); }
-  void add_timer(Timer& timer, TimePoint deadline) override { sim_.add_timer(timer, deadline); }
-  bool cancel_timer(Timer& timer) override { return sim_.cancel_timer(timer); }
-  void wait_for_turns_in_progress() override {}
-  Slept sleep(const detail::Atomic<std::uint32_t>& word, std::uint32_t expected,
-              const TimePoint* deadline) override {
-    return sim_.sleep(word, expected, deadline);
-  }
   // Memory may be asked back at any moment.
   bool run_one() override {
     if (listener_ != nullptr && sim_.random_below(16) == 0) listener_->scheduler_is_idle();
@@ -44,7 +36,6 @@ class LossyScheduler final : public DrivenScheduler {
 
  private:
   IdleListener* listener_ = nullptr;
-  testing::SimScheduler& sim_;
   bool loses_;
   std::vector<Runnable*> lost_;
 };

@@ -19,6 +19,7 @@
 
 #include "keyway/group_executor.h"
 #include "keyway/testing/sim_scheduler.h"
+#include "support/foreign_coroutine.h"
 #include "support/own_process.h"
 
 namespace keyway {
@@ -231,19 +232,10 @@ TEST(NestedWait, ACoroutineOutsideOfAnyTaskMayAwaitAHandle) {
 }
 
 TEST(NestedWait, AnyOtherCoroutineMayAwaitAHandle) {
-  struct Detached {
-    struct promise_type {
-      Detached get_return_object() { return {}; }
-      std::suspend_never initial_suspend() noexcept { return {}; }
-      std::suspend_never final_suspend() noexcept { return {}; }
-      void return_void() {}
-      void unhandled_exception() { std::terminate(); }
-    };
-  };
   std::latch go(1);
   std::promise<int> value;
   GroupExecutor executor({});
-  [](TaskHandle<int> handle, std::promise<int>& result) -> Detached {
+  [](TaskHandle<int> handle, std::promise<int>& result) -> ForeignCoroutine {
     result.set_value((co_await handle).value());
   }(executor.submit("a", "1", [&] { return go.wait(), 42; }), value);
   go.count_down();

@@ -114,7 +114,7 @@ class ShareSchedule final : public TaskLifecycleListener {
     --group.waiting;
   }
 
-  // Whoever has what it was guaranteed comes after those who do not.
+  // A group that has its guarantee comes after the groups below theirs.
   void check_guarantees(std::size_t index) {
     if (groups_[index].running < groups_[index].guaranteed) return;
     for (std::size_t i = 0; i < groups_.size(); ++i) {

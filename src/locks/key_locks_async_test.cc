@@ -14,6 +14,7 @@
 #include "keyway/key_locks.h"
 #include "keyway/testing/sim_scheduler.h"
 #include "keyway/thread_pool.h"
+#include "support/foreign_coroutine.h"
 #include "support/jobs.h"
 #include "support/memory.h"
 
@@ -227,22 +228,11 @@ TEST(KeyLocksAsync, NameTheTaskThatHoldsThem) {
   EXPECT_EQ(plain.join().value(), "key \"a\": held by task \"2\" of group \"g\"");
 }
 
-// A coroutine of somebody else's making.
-struct Detached {
-  struct promise_type {
-    Detached get_return_object() { return {}; }
-    std::suspend_never initial_suspend() noexcept { return {}; }
-    std::suspend_never final_suspend() noexcept { return {}; }
-    void return_void() {}
-    void unhandled_exception() { std::terminate(); }
-  };
-};
-
 TEST(KeyLocksAsync, AreTakenByCoroutinesOfAnyKind) {
   KeyLocks locks;
   KeyLocks::Guard guard = locks.lock("a");
   int got = 0;
-  const auto wait = [](KeyLocks& all, int& count) -> Detached {
+  const auto wait = [](KeyLocks& all, int& count) -> ForeignCoroutine {
     const KeyLocks::Guard mine = co_await all.lock_async("a");
     ++count;
   };
@@ -259,7 +249,7 @@ TEST(KeyLocksAsync, ALongLineOfForeignCoroutinesTakesNoStack) {
   KeyLocks locks;
   KeyLocks::Guard guard = locks.lock("a");
   int got = 0;
-  const auto wait = [](KeyLocks& all, int& count) -> Detached {
+  const auto wait = [](KeyLocks& all, int& count) -> ForeignCoroutine {
     const KeyLocks::Guard mine = co_await all.lock_async("a");
     ++count;
   };

@@ -2,34 +2,23 @@
 // blocks, none of its other items runs.
 #pragma once
 
-#include <cstdint>
 #include <deque>
 #include <utility>
 
-#include "keyway/testing/sim_scheduler.h"
 #include "runtime/current_scheduler.h"
+#include "support/sim_decorator.h"
 
 namespace keyway {
 
-class SimWorker final : public DrivenScheduler, private Runnable {
+class SimWorker final : public SimDecorator, private Runnable {
  public:
-  explicit SimWorker(testing::SimScheduler& sim) : sim_(sim) {}
+  explicit SimWorker(testing::SimScheduler& sim) : SimDecorator(sim) {}
 
   void post(Runnable& runnable) override {
     items_.push_back(&runnable);
     if (!std::exchange(is_busy_, true)) sim_.post(*this);
   }
   std::size_t max_threads() const override { return 1; }
-
-  TimePoint now() const override { return sim_.now(); }
-  void add_timer(Timer& timer, TimePoint deadline) override { sim_.add_timer(timer, deadline); }
-  bool cancel_timer(Timer& timer) override { return sim_.cancel_timer(timer); }
-  void wait_for_turns_in_progress() override {}
-  Slept sleep(const detail::Atomic<std::uint32_t>& word, std::uint32_t expected,
-              const TimePoint* deadline) override {
-    return sim_.sleep(word, expected, deadline);
-  }
-  bool run_one() override { return sim_.run_one(); }
 
  private:
   void run(Turn& turn) override {
@@ -48,7 +37,6 @@ class SimWorker final : public DrivenScheduler, private Runnable {
     }
   }
 
-  testing::SimScheduler& sim_;
   std::deque<Runnable*> items_;
   bool is_busy_ = false;  // posted, or in an item
 };

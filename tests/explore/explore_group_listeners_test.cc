@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "explore/group_scenario.h"
+#include "support/foreign_coroutine.h"
 
 namespace keyway::explore {
 namespace {
@@ -178,15 +179,6 @@ TEST(ExploreGroupListeners, AListenerOfCompletionShutsDown) {
 }
 
 // A coroutine that is not the library's goes on on the thread that ended the task it awaited.
-struct ForeignCoroutine {
-  struct promise_type {
-    ForeignCoroutine get_return_object() { return {}; }
-    std::suspend_never initial_suspend() noexcept { return {}; }
-    std::suspend_never final_suspend() noexcept { return {}; }
-    void return_void() {}
-    void unhandled_exception() { std::terminate(); }
-  };
-};
 class ForeignCoroutineWaitsForTheNext final : public GroupScenario {
  public:
   ForeignCoroutineWaitsForTheNext() : GroupScenario(1, {}) {}

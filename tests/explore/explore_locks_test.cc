@@ -25,6 +25,11 @@ class LockScenario : public Scenario {
     yield();
     --(mode == LockMode::kExclusive ? exclusive_ : shared_);
   }
+  void hold_or_give_up() {
+    if (const KeyLocks::Guard guard = locks_.try_lock_for("k", std::chrono::nanoseconds(1))) {
+      hold(LockMode::kExclusive);
+    }
+  }
   void check() override { require(locks_.active_lock_count() == 0, "a lock is left over"); }
 
   KeyLocks locks_;
@@ -88,12 +93,7 @@ TEST(ExploreLocks, UpgradeAgainstUpgrade) { expect_holds<Upgrade>("LockTable"); 
 class GivesUp final : public LockScenario {
  public:
   void run(int thread) override {
-    if (thread == 1) {
-      if (const KeyLocks::Guard guard = locks_.try_lock_for("k", std::chrono::nanoseconds(1))) {
-        hold(LockMode::kExclusive);
-      }
-      return;
-    }
+    if (thread == 1) return hold_or_give_up();
     const KeyLocks::Guard guard =
         locks_.lock("k", thread == 0 ? LockMode::kShared : LockMode::kExclusive);
     hold(thread == 0 ? LockMode::kShared : LockMode::kExclusive);
@@ -107,12 +107,7 @@ TEST(ExploreLocks, AWaiterGivesUp) {
 class WriterGivesUp final : public LockScenario {
  public:
   void run(int thread) override {
-    if (thread == 1) {
-      if (const KeyLocks::Guard guard = locks_.try_lock_for("k", std::chrono::nanoseconds(1))) {
-        hold(LockMode::kExclusive);
-      }
-      return;
-    }
+    if (thread == 1) return hold_or_give_up();
     const KeyLocks::Guard guard = locks_.lock("k", LockMode::kShared);
     ++readers_;
     changed();

@@ -36,7 +36,7 @@ foreach(library IN LISTS libraries)
   endif()
 
   # A variable that two libraries define would exist twice in a process that loads them apart from each other.
-  # What is equal in all of them may: constants (kName), vtables, type information, the copies of the hash's seed.
+  # Objects with equal copies are allowed: constants (kName), vtables, type information, the hash's seed.
   execute_process(COMMAND "${nm}" --dynamic --demangle --defined-only "${library}"
     OUTPUT_VARIABLE symbols COMMAND_ERROR_IS_FATAL ANY)
   string(REGEX MATCHALL "[0-9a-f]+ [BDVu] [^\n]*keyway::[^\n]*" variables "${symbols}")

@@ -13,16 +13,6 @@ namespace keyway {
 
 using std::chrono::microseconds;
 
-struct GroupSchedule::Foreign {
-  struct promise_type {
-    Foreign get_return_object() { return {}; }
-    std::suspend_never initial_suspend() noexcept { return {}; }
-    std::suspend_never final_suspend() noexcept { return {}; }
-    void return_void() {}
-    void unhandled_exception() { std::terminate(); }
-  };
-};
-
 GroupSchedule::Actor GroupSchedule::here() {
   Actor actor;
   for (const auto* scope = detail::CurrentTaskScope::innermost(); scope != nullptr;
@@ -88,7 +78,7 @@ void GroupSchedule::follow_any() {
 }
 
 // Goes on once, when the task's permits are back.
-GroupSchedule::Foreign GroupSchedule::follow(TaskHandle<int> handle, Followed& followed) {
+ForeignCoroutine GroupSchedule::follow(TaskHandle<int> handle, Followed& followed) {
   TaskStatus status = TaskStatus::kRejected;
   try {
     status = (co_await handle).status;

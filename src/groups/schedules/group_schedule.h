@@ -25,6 +25,7 @@
 #include "keyway/future.h"
 #include "keyway/group_executor.h"
 #include "keyway/testing/sim_scheduler.h"
+#include "support/foreign_coroutine.h"
 #include "support/schedules.h"
 
 namespace keyway {
@@ -58,8 +59,6 @@ class GroupSchedule final : public TaskLifecycleListener {
   class Waits;
   // Code outside of tasks that runs beside the operations.
   class Visit;
-  // A coroutine that is not Keyway's.
-  struct Foreign;
   // A handle that was given to a coroutine or a future.
   struct Followed {
     std::string id;
@@ -135,7 +134,7 @@ class GroupSchedule final : public TaskLifecycleListener {
   void drain();
   void drain_group(std::size_t index);
   void shut_down();
-  Foreign follow(TaskHandle<int> handle, Followed& followed);
+  ForeignCoroutine follow(TaskHandle<int> handle, Followed& followed);
 
   // ---- listener
   void on_submitted(std::string_view group, std::string_view id) override;
