@@ -214,8 +214,9 @@ class SerialDispatcher {
                               return std::invoke(callable);
                             }
                           }();
+                          run.begin(context.operation);
                           detail::TaskAccess::start(part, context, run);
-                          run.wait(context.operation);
+                          run.wait();
                           return detail::TaskAccess::take(part);
                         });
     } else {

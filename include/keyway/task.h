@@ -219,10 +219,12 @@ template <class T>
 T sync_wait(Scheduler& scheduler, Task<T> task, std::stop_token stop = {}) {
   if (Scheduler::current() != nullptr) {
     detail::InlineRun run(scheduler);
-    const detail::TaskContext context{
-        &run, std::move(stop), detail::TaskOperation(&detail::Operation::current(), nullptr, &run)};
+    const detail::Operation& whole = detail::Operation::current();
+    const detail::TaskContext context{&run, std::move(stop),
+                                      detail::TaskOperation(&whole, whole.task(), &run)};
+    run.begin(context.operation);
     detail::TaskAccess::start(task, context, run);
-    run.wait(context.operation);
+    run.wait();
     return detail::TaskAccess::take(task);
   }
   const detail::TaskContext context{

@@ -76,8 +76,8 @@ class WaitingCoroutine : private Wakeup {
       context_ = &coroutine.promise().context();
       TaskCore* waiter = context_->operation.task();
       if (waiter != nullptr) {
-        auto begun = waiter->owner().begin_wait(*waiter, target, /*bounded=*/false,
-                                                /*blocks=*/false);
+        auto begun = waiter->owner().begin_wait(
+            *waiter, {.operation = context_->operation, .task = &target});
         if (!begun) return begun.error();
         wait_ = std::move(begun).value();
       }
@@ -94,6 +94,7 @@ class WaitingCoroutine : private Wakeup {
   // REQUIRES: the coroutine goes on.
   bool was_stopped() {
     on_stop_.reset();  // waits for a callback that runs elsewhere just now
+    wait_ = nullptr;
     return stopped_;
   }
 
@@ -177,8 +178,6 @@ class [[nodiscard]] TaskHandle {
   // In a coroutine: GroupResult<T> result = co_await handle;
   // Throws CancelledError if the awaiting task is asked to stop; the awaited one goes on. So it must not refer to what the
   // awaiting one owns.
-  // A task that waits for several at once, by when_all(), and had to give permits back for that (to its
-  // own group, or under a global limit), goes on when all of these waits are over.
   class Awaiter;
   Awaiter operator co_await() { return Awaiter(*this); }
 

@@ -48,13 +48,14 @@ class Race {
   Race& operator=(const Race&) = delete;
 
   // REQUIRES: called once, before start().
-  void follow(const std::stop_token& outer) {
-    if (outer.stop_possible()) on_outer_stop_.emplace(outer, ForwardStop{this});
+  void begin(const TaskContext& outer) {
+    latch_.begin(outer.operation);
+    if (outer.stop.stop_possible()) on_outer_stop_.emplace(outer.stop, ForwardStop{this});
   }
   template <class T>
   void start(Task<T>& task, const TaskContext& context) {
     if (winner_.load(std::memory_order_relaxed) != kNone) {
-      latch_.done();  // is never the last: the caller has not called wait() yet
+      latch_.skip();  // is never the last: the caller has not called wait() yet
       return;
     }
     Branch& branch = branches_.emplace_back(*this, branches_.size(), branch_of(context));
@@ -62,9 +63,7 @@ class Race {
     TaskAccess::start(task, branch.context, branch);
   }
   // True if some are still at work: the caller suspends.
-  bool wait(std::coroutine_handle<> waiting, const Operation& operation) noexcept {
-    return latch_.wait(waiting, operation);
-  }
+  bool wait(std::coroutine_handle<> waiting) noexcept { return latch_.wait(waiting); }
   // REQUIRES: all have ended.
   std::size_t winner() const { return winner_.load(std::memory_order_relaxed); }
 
@@ -109,9 +108,9 @@ struct RaceAwaiter {
   template <class Promise>
   bool await_suspend(std::coroutine_handle<Promise> waiting) {
     const TaskContext& context = waiting.promise().context();
-    race.follow(context.stop);
+    race.begin(context);
     start(context);
-    return race.wait(waiting, context.operation);
+    return race.wait(waiting);
   }
   void await_resume() const noexcept {}
 

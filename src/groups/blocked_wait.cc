@@ -20,13 +20,13 @@ void BlockedWait::unlink() {
 }
 
 bool BlockedWait::may_be_in_the_way() const {
-  return edge_.waiter != nullptr || edge_.thread != nullptr ||
+  return edge_.waiter != nullptr || edge_.blocks_a_thread() ||
          edge_.operation->parent() != nullptr || edge_.operation->locks_held > 0;
 }
 
-Result<void> BlockedWait::link(bool counts_thread) {
+Result<void> BlockedWait::link() {
   edge_.operation = &detail::Operation::current();
-  edge_.thread = counts_thread ? Scheduler::current() : nullptr;
+  edge_.block_this_thread();
   if (!may_be_in_the_way()) return {};
   Result<void> begun = WaitGraph::instance().begin(edge_);
   linked_ = begun.ok();
@@ -36,7 +36,7 @@ Result<void> BlockedWait::link(bool counts_thread) {
 
 // Tasks on this stack that hold no permits: they are ending, and this wait is in a listener of theirs, or their
 // submitter runs them. Others may wait for them, and they are not over before this wait. There may be several.
-Result<void> BlockedWait::link_permitless(TaskCore* target, const WantedWork* work, bool bounded) {
+Result<void> BlockedWait::link_permitless(const detail::IntendedWait& wait) {
   const TaskCore* last = nullptr;
   for (const auto* scope = detail::CurrentTaskScope::innermost(); scope != nullptr;
        scope = scope->outer()) {
@@ -44,11 +44,11 @@ Result<void> BlockedWait::link_permitless(TaskCore* target, const WantedWork* wo
     if (task == nullptr || task == last || task->holds_permits()) continue;
     last = task;
     auto edge = std::make_unique<WaitGraph::Edge>();
-    edge->operation = &detail::Operation::current();
+    edge->operation = &wait.operation;
     edge->waiter = task;
-    edge->task = target;
-    edge->work = work;
-    edge->bounded = bounded;
+    edge->task = wait.task;
+    edge->work = wait.work;
+    edge->bounded = wait.bounded;
     if (Result<void> begun = WaitGraph::instance().begin(*edge); !begun) {
       unlink();
       return begun;
@@ -59,9 +59,18 @@ Result<void> BlockedWait::link_permitless(TaskCore* target, const WantedWork* wo
 }
 
 Result<void> BlockedWait::begin(TaskCore& target, bool bounded) {
-  if (Result<void> begun = link_permitless(&target, nullptr, bounded); !begun) return begun;
+  return begin({.operation = detail::Operation::current(), .task = &target, .bounded = bounded});
+}
+
+Result<void> BlockedWait::begin(const WantedWork& work, bool bounded) {
+  return begin({.operation = detail::Operation::current(), .work = &work, .bounded = bounded});
+}
+
+Result<void> BlockedWait::begin(detail::IntendedWait wait) {
+  if (Result<void> begun = link_permitless(wait); !begun) return begun;
   if (TaskCore* waiter = detail::task_on_this_thread()) {
-    auto begun = waiter->owner().begin_wait(*waiter, target, bounded, /*blocks=*/true);
+    wait.blocks = true;
+    auto begun = waiter->owner().begin_wait(*waiter, wait);
     if (!begun) {
       unlink();
       return begun.error();
@@ -69,50 +78,32 @@ Result<void> BlockedWait::begin(TaskCore& target, bool bounded) {
     of_task_ = std::move(begun).value();
     return {};
   }
-  edge_.task = &target;
-  edge_.bounded = bounded;
+  edge_.task = wait.task;
+  edge_.work = wait.work;
+  edge_.bounded = wait.bounded;
   return link();
 }
 
-Result<void> BlockedWait::begin(const WantedWork& work, bool bounded) {
-  if (Result<void> begun = link_permitless(nullptr, &work, bounded); !begun) return begun;
-  TaskCore* waiter = detail::task_on_this_thread();
-  if (waiter != nullptr) {
-    edge_.waiter = waiter;
-    edge_.holds_permit = true;
-  }
-  edge_.work = &work;
-  edge_.bounded = bounded;
-  // It keeps its lane's permit, unless the work turns out to need it. The work may need its global one.
-  edge_.can_give_back = waiter != nullptr;
-  if (waiter != nullptr) of_task_ = waiter->owner().begin_rest(*waiter);
-  Result<void> begun = link();
-  if (!begun && waiter != nullptr) end(waiter->owner().scheduler());
-  return begun;
-}
-
-Result<void> BlockedWait::announce(TaskCore& target, const BlockedWait* before) {
-  if (Result<void> begun = link_permitless(&target, nullptr, /*bounded=*/false); !begun)
-    return begun;
+Result<void> BlockedWait::announce(TaskCore& target) {
+  const detail::IntendedWait wait{.operation = detail::Operation::current(), .task = &target};
+  if (Result<void> begun = link_permitless(wait); !begun) return begun;
   edge_.task = &target;
   if (TaskCore* waiter = detail::task_on_this_thread()) {
-    const bool same_lane =
-        &target.owner() == &waiter->owner() && waiter->group_key() == target.group_key();
-    // If one of the waits gives the lane's permit back, no other one keeps it.
     edge_.waiter = waiter;
-    edge_.holds_permit = !same_lane && (before == nullptr || before->edge_.holds_permit);
+    edge_.gives_back =
+        &target.owner() == &waiter->owner() && waiter->group_key() == target.group_key();
+    edge_.holds_permit = !edge_.gives_back;
   }
   announced_ = true;
-  return link(/*counts_thread=*/before == nullptr);
+  return link();
 }
 
-// If it is refused at this point, permits that others may need are kept: they were not counted on, for then an
-// announced wait would have been refused.
+// It was checked when it was announced. If a limit went down since then, permits that others need go back now.
 void BlockedWait::begin_announced() {
   if (edge_.waiter == nullptr) return;
-  // The thread is in the announced edge, which stays.
-  auto begun = edge_.waiter->owner().begin_wait(*edge_.waiter, *edge_.task, /*bounded=*/false,
-                                                /*blocks=*/false);
+  auto begun = edge_.waiter->owner().begin_wait(
+      *edge_.waiter,
+      {.operation = *edge_.operation, .task = edge_.task, .blocks = true, .can_refuse = false});
   if (begun) of_task_ = std::move(begun).value();
 }
 

@@ -34,9 +34,8 @@ class BlockedWait {
   Result<void> begin(const WantedWork& work, bool bounded);
   // For a thread that will wait for several tasks at once. announce() checks a wait and makes it known, so that others that
   // depend on this thread are refused; nothing is given back yet, and code of the user's may run. begin_announced()
-  // gives back what the task needs, when nothing but waiting is left to do. `before`: the wait announced before this
-  // one, or null.
-  Result<void> announce(detail::TaskCore& target, const BlockedWait* before);
+  // gives back what the tasks need, when nothing but waiting is left to do.
+  Result<void> announce(detail::TaskCore& target);
   void begin_announced();
 
   // Blocks until the permits are back. `target`: the scheduler of what was waited for.
@@ -52,8 +51,9 @@ class BlockedWait {
  private:
   // Whether something may depend on the calling thread; otherwise its wait need not be known.
   bool may_be_in_the_way() const;
-  Result<void> link(bool counts_thread = true);
-  Result<void> link_permitless(detail::TaskCore* target, const WantedWork* work, bool bounded);
+  Result<void> begin(detail::IntendedWait wait);
+  Result<void> link();
+  Result<void> link_permitless(const detail::IntendedWait& wait);
   void unlink();
 
   std::unique_ptr<detail::TaskWait> of_task_;

@@ -254,8 +254,7 @@ class GroupEngine::AllTasks final : public WantedWork {
   explicit AllTasks(GroupEngine& engine, std::optional<std::string_view> key = std::nullopt)
       : engine_(engine), key_(key) {}
   Scheduler* scheduler() const override { return &engine_.scheduler_; }
-  bool includes(const detail::Operation&, const TaskCore* task,
-                const WantedWork* wanted) const override {
+  bool includes(const TaskCore* task, const WantedWork* wanted) const override {
     if (task == nullptr || &task->owner() != &engine_) return false;
     if (key_) return !task->ending() && task->group_key() == *key_;
     // A listener is waited for, unless it drains, too.

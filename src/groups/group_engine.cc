@@ -267,7 +267,7 @@ void GroupEngine::run_turn(Lane& lane, Turn& turn) {
   for (int left = rated ? 0 : kTurnTasks * weight - 1;; --left) {
     TaskCore& task = TaskCore::of(*taken.waiter);
     if (task.operations().is_return) [[unlikely]]
-      return waits_.came_back(task, lane, taken.units);
+      return waits_.came_back(task, taken.units);
     task.set_lane(&lane);
     if (taken.units > 1) [[unlikely]]
       task.extras().units = taken.units;

@@ -137,10 +137,10 @@ class GroupEngine final : public LaneOwner,
   Result<Waited> wait(detail::TaskCore& task, const TimePoint* deadline,
                       std::stop_token stop) override;
   Result<std::unique_ptr<detail::TaskWait>> begin_wait(detail::TaskCore& waiter,
-                                                       detail::TaskCore& target, bool bounded,
-                                                       bool blocks) override {
-    return waits_.begin(waiter, target, bounded, blocks);
+                                                       const detail::IntendedWait& wait) override {
+    return waits_.begin(waiter, wait);
   }
+  void branch_ends(detail::TaskCore& task) noexcept override { waits_.branch_ends(task); }
   std::unique_ptr<detail::TaskWait> begin_rest(detail::TaskCore& task) override {
     return waits_.begin_rest(task);
   }

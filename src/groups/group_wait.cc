@@ -55,13 +55,13 @@ detail::TaskOwner::Need GroupEngine::need(TaskCore& task) {
     return of_leader;
   }
   if (task.ending()) return {};
-  const bool comes_back = waits_.gave_lane_back(task);
+  const std::uint32_t comes_back = waits_.wants_back(task);
   const bool outside = task.awaits_room();
   const std::string_view key = task.group_key();
   Need need = table_.with_lane(key, LaneTable::hash(key), [&](Lane* lane) -> Need {
     if (lane == nullptr) return {};
     const std::uint32_t limit = lane->limits().running;
-    if (comes_back) return {.room = std::min(task.units(), limit), .limit = limit};
+    if (comes_back > 0) return {.room = std::min(comes_back, limit), .limit = limit};
     return {.room = lane->needed_for(task.waiter(), outside), .limit = limit};
   });
   // A task that stands in a queue needs a thread to run, and a suspended coroutine one to go on. A plain task that

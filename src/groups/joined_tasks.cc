@@ -18,16 +18,16 @@ JoinedTasks::~JoinedTasks() {
 }
 
 bool JoinedTasks::submit(const GroupPlace& place, TaskCore& task) {
-  const BlockedWait* before = tasks_.empty() ? nullptr : tasks_.back().wait.get();
+  const bool is_first = tasks_.empty();
   task.retain();
   Joined joined{CoreReference(&task), std::make_unique<BlockedWait>()};
   task.set_awaits_room(true);  // until it is in its queue
-  const Result<void> announced = joined.wait->announce(task, before);
+  const Result<void> announced = joined.wait->announce(task);
   if (announced) tasks_.push_back(std::move(joined));
   try {
     announced ? static_cast<void>(enqueue(place, task)) : place.engine->refuse_wait(task);
   } catch (const Exception& exception) {
-    if (exception.code() != ErrorCode::kShutdown || before == nullptr) throw;
+    if (exception.code() != ErrorCode::kShutdown || is_first) throw;
     shut_down_ = true;
     return false;
   }

@@ -19,6 +19,7 @@
 
 #include "keyway/group_executor.h"
 #include "keyway/testing/sim_scheduler.h"
+#include "keyway/when_any.h"
 #include "support/foreign_coroutine.h"
 #include "support/own_process.h"
 
@@ -344,7 +345,7 @@ TEST(NestedWait, BranchesOfOneTaskMayWaitOnSeveralThreadsAtOnce) {
   });
 }
 
-TEST(NestedWait, UnderAGlobalLimitATaskGoesOnWhenAllItsWaitsAreOver) {
+TEST(NestedWait, ABranchGoesOnWhenItsOwnWaitIsOver) {
   SimScheduler sim;
   GroupExecutor executor({.global_max_in_flight = 1}, sim);
   std::vector<std::string> order;
@@ -358,7 +359,22 @@ TEST(NestedWait, UnderAGlobalLimitATaskGoesOnWhenAllItsWaitsAreOver) {
     co_await when_all(go_on(), await_one(second));
   });
   EXPECT_TRUE(parent.join().ok());
-  EXPECT_EQ(order, (std::vector<std::string>{"first", "second", "parent goes on"}));
+  // The branch comes back in front of the second task, and gives the permit back when it ends.
+  EXPECT_EQ(order, (std::vector<std::string>{"first", "parent goes on", "second"}));
+}
+
+TEST(NestedWait, WhenAnyReturnsWithTheFirstUnderAGlobalLimit) {
+  SimScheduler sim;
+  GroupExecutor executor({.global_max_in_flight = 100}, sim);
+  const TimePoint began = sim.now();
+  auto parent = executor.submit("a", "parent", [&]() -> Task<std::size_t> {
+    auto quick = executor.submit("b", "1", []() -> Task<void> { co_await sleep_for(50ms); });
+    auto slow = executor.submit("c", "1", []() -> Task<void> { co_await sleep_for(3s); });
+    co_return (co_await when_any(await_one(quick), await_one(slow))).index;
+  });
+  auto result = parent.join();
+  EXPECT_EQ(result.value(), 0U);
+  EXPECT_EQ(sim.now() - began, 50ms);
 }
 
 // Suspends a coroutine until the test resumes it.

@@ -51,45 +51,60 @@ constexpr detail::TaskOperations Waits::Returning::kOperations{
     .request_stop = nullptr,
 };
 
+namespace {
+
+// Links the edge of a wait.
+Result<void> begin_edge(WaitGraph::Edge& edge, TaskCore& waiter, const detail::IntendedWait& wait) {
+  edge.operation = &wait.operation;
+  edge.waiter = &waiter;
+  edge.task = wait.task;
+  edge.lock = wait.lock;
+  edge.work = wait.work;
+  edge.bounded = wait.bounded;
+  if (wait.blocks) edge.block_this_thread();
+  if (wait.can_refuse) return WaitGraph::instance().begin(edge);
+  WaitGraph::instance().begin_unchecked(edge);
+  return {};
+}
+
+}  // namespace
+
 // One wait of a task; without an edge, a rest.
 class Waits::GroupWait final : public detail::TaskWait {
  public:
-  explicit GroupWait(OfTask& task) : task_(task) {}
+  GroupWait(OfTask& task, bool in_own_lane) : task_(task), in_own_lane_(in_own_lane) {}
+  ~GroupWait() override {
+    if (linked_) WaitGraph::instance().end(edge_);
+  }
+  GroupWait(const GroupWait&) = delete;
+  GroupWait& operator=(const GroupWait&) = delete;
 
-  Result<void> begin(TaskCore& target, bool keeps_lane, bool bounded, bool blocks) {
-    edge_.operation = &detail::Operation::current();
-    edge_.waiter = &task_.waiter;
-    edge_.task = &target;
-    edge_.holds_permit = keeps_lane;
+  Result<void> begin(const detail::IntendedWait& wait) {
+    edge_.holds_permit = !in_own_lane_;
+    edge_.gives_back = in_own_lane_;
     edge_.can_give_back = true;
-    edge_.bounded = bounded;
-    edge_.thread = blocks ? Scheduler::current() : nullptr;
-    Result<void> begun = WaitGraph::instance().begin(edge_);
+    Result<void> begun = begin_edge(edge_, task_.waiter, wait);
     linked_ = begun.ok();
     return begun;
   }
 
   void end(detail::Wakeup& wakeup) noexcept override {
-    if (linked_) WaitGraph::instance().end(edge_);
-    task_.waits.end(task_, wakeup);  // a waiter that is woken may destroy this object
+    if (linked_) WaitGraph::instance().set_over(edge_);
+    task_.waits.end(task_, in_own_lane_, wakeup);  // a waiter that is woken may destroy this object
   }
 
  private:
   OfTask& task_;
+  const bool in_own_lane_;
   WaitGraph::Edge edge_;
   bool linked_ = false;
 };
 
-// A wait of a task that has no permits, because its submitter runs it.
+// A wait of a task that has no permits, because its submitter runs it or because it is ending.
 class Waits::PermitlessWait final : public detail::TaskWait {
  public:
-  Result<void> begin(TaskCore& waiter, TaskCore& target, bool bounded, bool blocks) {
-    edge_.operation = &detail::Operation::current();
-    edge_.waiter = &waiter;
-    edge_.task = &target;
-    edge_.bounded = bounded;
-    edge_.thread = blocks ? Scheduler::current() : nullptr;
-    return WaitGraph::instance().begin(edge_);
+  Result<void> begin(TaskCore& waiter, const detail::IntendedWait& wait) {
+    return begin_edge(edge_, waiter, wait);
   }
 
   // REQUIRES: begin() has succeeded.
@@ -108,79 +123,106 @@ Waits::OfTask& Waits::of(TaskCore& waiter) {
   return *slot;
 }
 
-bool Waits::gave_lane_back(const TaskCore& task) {
+std::uint32_t Waits::wants_back(const TaskCore& task) {
   MutexLock lock(mutex_);
   const auto found = tasks_.find(&task);
-  return found != tasks_.end() && found->second->lane_back;
+  if (found == tasks_.end()) return 0;
+  // A wait for a task of the own lane has given the permits back, or is about to.
+  return found->second->lane_back || found->second->open_in_lane > 0 ? task.units() : 0;
 }
 
 // ---- a wait begins
 
 // The graph checks the wait before anything is given back: a wait that is refused has nothing to take back. From the
 // check on, others count on the permits that this one is about to give back.
-Result<std::unique_ptr<detail::TaskWait>> Waits::begin(TaskCore& waiter, TaskCore& target,
-                                                       bool bounded, bool blocks) {
+Result<std::unique_ptr<detail::TaskWait>> Waits::begin(TaskCore& waiter,
+                                                       const detail::IntendedWait& wait) {
   if (!waiter.holds_permits()) {
-    auto wait = std::make_unique<PermitlessWait>();
-    if (Result<void> begun = wait->begin(waiter, target, bounded, blocks); !begun) {
-      return begun.error();
-    }
-    return std::unique_ptr<detail::TaskWait>(std::move(wait));
+    auto begun = std::make_unique<PermitlessWait>();
+    if (Result<void> linked = begun->begin(waiter, wait); !linked) return linked.error();
+    return std::unique_ptr<detail::TaskWait>(std::move(begun));
   }
-  const bool same_lane =
-      &target.owner() == &waiter.owner() && waiter.group_key() == target.group_key();
-  OfTask* task = nullptr;
-  bool keeps_lane = false;
-  {
-    MutexLock lock(mutex_);
-    task = &of(waiter);
-    ++task->open;  // so that it does not go on between the check and the next step
-    if (same_lane) ++task->leaving_lane;
-    keeps_lane = !same_lane && !task->lane_back && task->leaving_lane == 0;
-  }
-  auto wait = std::make_unique<GroupWait>(*task);
-  if (Result<void> begun = wait->begin(target, keeps_lane, bounded, blocks); !begun) {
-    abandon(*task, same_lane);
-    return begun.error();
-  }
-  Aftermath aftermath(scheduler_);
-  give_back(*task, same_lane, aftermath);
-  return std::unique_ptr<detail::TaskWait>(std::move(wait));
-}
-
-std::unique_ptr<detail::TaskWait> Waits::begin_rest(TaskCore& waiter) {
+  const bool in_own_lane = wait.task != nullptr && &wait.task->owner() == &waiter.owner() &&
+                           waiter.group_key() == wait.task->group_key();
   OfTask* task = nullptr;
   {
     MutexLock lock(mutex_);
     task = &of(waiter);
     ++task->open;
+    if (in_own_lane) ++task->open_in_lane;
+  }
+  auto begun = std::make_unique<GroupWait>(*task, in_own_lane);
+  if (Result<void> linked = begun->begin(wait); !linked) {
+    abandon(*task, in_own_lane);
+    return linked.error();
   }
   Aftermath aftermath(scheduler_);
-  give_back(*task, /*lane=*/false, aftermath);
-  return std::make_unique<GroupWait>(*task);
-}
-
-void Waits::give_back(OfTask& task, bool lane_too, Aftermath& aftermath) {
-  Lane& lane = *task.waiter.lane();
   bool leaves_gate = false;
   {
     MutexLock lock(mutex_);
-    if (lane_too) --task.leaving_lane;
-    if (lane_too && !std::exchange(task.lane_back, true)) {
-      if (intake_.change(lane, [&] { return lane.give_back(task.waiter.units()); })) {
-        aftermath.post(lane);
-      }
-    }
-    leaves_gate = dispatch_.has_gate() && !std::exchange(task.gate_back, true);
-    count(task);
+    leaves_gate = give_back(*task, aftermath);
   }
-  if (leaves_gate) dispatch_.leave_gate(lane, aftermath);
+  if (leaves_gate) dispatch_.leave_gate(*waiter.lane(), aftermath);
   intake_.made_room(aftermath);
+  // A wait that nobody checked may keep a permit that others need.
+  if (!wait.can_refuse) intake_.room_shrank(waiter.group_key(), aftermath);
+  return std::unique_ptr<detail::TaskWait>(std::move(begun));
+}
+
+std::unique_ptr<detail::TaskWait> Waits::begin_rest(TaskCore& waiter) {
+  Aftermath aftermath(scheduler_);
+  OfTask* task = nullptr;
+  bool leaves_gate = false;
+  {
+    MutexLock lock(mutex_);
+    task = &of(waiter);
+    ++task->open;
+    leaves_gate = give_back(*task, aftermath);
+  }
+  if (leaves_gate) dispatch_.leave_gate(*waiter.lane(), aftermath);
+  intake_.made_room(aftermath);
+  return std::make_unique<GroupWait>(*task, /*in_own_lane=*/false);
+}
+
+// The graph hears of it first: others must not count on permits that the task will want back.
+void Waits::branch_ends(TaskCore& waiter) noexcept {
+  const auto may_give_back = [&]() KEYWAY_REQUIRES(mutex_) {
+    const auto found = tasks_.find(&waiter);
+    const bool may = found != tasks_.end() && found->second->open > 0 && !found->second->returning;
+    return may ? found->second.get() : nullptr;
+  };
+  {
+    MutexLock lock(mutex_);
+    if (may_give_back() == nullptr) return;
+  }
+  WaitGraph::instance().leaves_again(waiter);
+  Aftermath aftermath(scheduler_);
+  bool leaves_gate = false;
+  {
+    MutexLock lock(mutex_);
+    OfTask* task = may_give_back();
+    if (task == nullptr) return;
+    leaves_gate = give_back(*task, aftermath);
+  }
+  if (leaves_gate) dispatch_.leave_gate(*waiter.lane(), aftermath);
+  intake_.made_room(aftermath);
+}
+
+bool Waits::give_back(OfTask& task, Aftermath& aftermath) {
+  if (task.open_in_lane > 0 && !std::exchange(task.lane_back, true)) {
+    Lane& lane = *task.waiter.lane();
+    if (intake_.change(lane, [&] { return lane.give_back(task.waiter.units()); })) {
+      aftermath.post(lane);
+    }
+  }
+  const bool leaves_gate = dispatch_.has_gate() && !std::exchange(task.gate_back, true);
+  count(task);
+  return leaves_gate;
 }
 
 // A waiting task that holds only its lane's permit does not count as able to run.
 void Waits::count(OfTask& task) {
-  const bool uncounted = task.open > 0 && task.gate_back && !task.lane_back;
+  const bool uncounted = task.gate_back && !task.lane_back && !task.returning;
   if (uncounted == task.uncounted) return;
   task.uncounted = uncounted;
   intake_.count_waiting(uncounted);
@@ -188,7 +230,9 @@ void Waits::count(OfTask& task) {
 
 Runnable* Waits::give_back_permit(TaskCore& waiter) {
   MutexLock lock(mutex_);
-  OfTask& task = *tasks_.at(&waiter);
+  const auto found = tasks_.find(&waiter);
+  if (found == tasks_.end()) return nullptr;  // it goes on just now
+  OfTask& task = *found->second;
   if (std::exchange(task.lane_back, true)) return nullptr;
   count(task);
   Lane& lane = *waiter.lane();
@@ -196,54 +240,47 @@ Runnable* Waits::give_back_permit(TaskCore& waiter) {
   return post ? &lane : nullptr;
 }
 
-// A wait was refused: another branch may have waited for it to end.
-void Waits::abandon(OfTask& task, bool same_lane) {
-  Aftermath aftermath(scheduler_);
-  Next next = Next::kNothing;
-  {
-    MutexLock lock(mutex_);
-    --task.open;
-    if (same_lane) --task.leaving_lane;
-    count(task);
-    if (task.open > 0) return;
-    if (!task.over.empty()) {
-      next = begin_return(task);
-    } else if (!task.returning && !task.lane_back && !task.gate_back) {
-      tasks_.erase(&task.waiter);
-      return;
-    }
-  }
-  return_by(task, next, aftermath);
+// A wait was refused.
+void Waits::abandon(OfTask& task, bool in_own_lane) {
+  MutexLock lock(mutex_);
+  --task.open;
+  if (in_own_lane) --task.open_in_lane;
+  if (task.open == 0 && !task.returning && task.has_permits()) tasks_.erase(&task.waiter);
 }
 
 // ---- a wait is over
 
-void Waits::end(OfTask& task, detail::Wakeup& wakeup) {
+void Waits::end(OfTask& task, bool in_own_lane, detail::Wakeup& wakeup) {
   Aftermath aftermath(scheduler_);
   Next next = Next::kNothing;
   {
     MutexLock lock(mutex_);
     --task.open;
-    count(task);
-    if (!task.lane_back && !task.gate_back) {
-      aftermath.wake(wakeup);
-      if (task.open == 0) tasks_.erase(&task.waiter);
-      return;
-    }
+    if (in_own_lane) --task.open_in_lane;
     task.over.push_back(&wakeup);
-    if (task.open == 0) next = begin_return(task);
+    if (task.has_permits()) return go_on(task, aftermath);
+    next = begin_return(task);
   }
   return_by(task, next, aftermath);
 }
 
+// The task has its permits.
+void Waits::go_on(OfTask& task, Aftermath& aftermath) {
+  for (detail::Wakeup* wakeup : task.over) aftermath.wake(*wakeup);
+  task.over.clear();
+  task.returning = false;
+  count(task);
+  if (task.open == 0) tasks_.erase(&task.waiter);
+}
+
 Waits::Next Waits::begin_return(OfTask& task) {
   if (std::exchange(task.returning, true)) return Next::kNothing;
+  count(task);
   return task.lane_back ? Next::kEnterLane : Next::kEnterGate;
 }
 
 void Waits::return_by(OfTask& task, Next next, Aftermath& aftermath) {
-  if (next == Next::kNothing)
-    return;  // another wait of the task may have ended by now, and all of it be gone
+  if (next == Next::kNothing) return;  // the task may be gone by now
   Lane& lane = *task.waiter.lane();
   if (next == Next::kEnterLane) {
     TaskCore& returning = Returning::make(task);
@@ -264,41 +301,37 @@ void Waits::return_by(OfTask& task, Next next, Aftermath& aftermath) {
 }
 
 // The worker that took `returning` holds the lane's permits and a global one, for the task.
-void Waits::came_back(TaskCore& returning, Lane& lane, std::uint32_t units) {
+void Waits::came_back(TaskCore& returning, std::uint32_t units) {
   Aftermath aftermath(scheduler_);
   OfTask& task = Returning::task_of(returning);
+  TaskCore& waiter = task.waiter;  // there at least until its branches are woken, after this
   returning.release();
+  WaitGraph::instance().came_back(waiter, units);
+  bool still_waits = false;
   {
     MutexLock lock(mutex_);
-    task.returning = false;
-    if (task.open == 0) {
-      if (task.waiter.has_extras()) task.waiter.extras().units = units;
-      for (detail::Wakeup* wakeup : task.over) aftermath.wake(*wakeup);
-      tasks_.erase(&task.waiter);
-      return;
-    }
-    // Another of the task's branches waits by now: the permits go back again.
-    if (intake_.change(lane, [&] { return lane.give_back(units); })) aftermath.post(lane);
+    if (waiter.has_extras()) waiter.extras().units = units;
+    task.lane_back = false;
+    task.gate_back = false;
+    still_waits = task.open > 0;
+    go_on(task, aftermath);
   }
-  dispatch_.leave_gate(lane, aftermath);
-  intake_.made_room(aftermath);
+  // Others began to wait while the permit was away: they may need it for what another branch of the task waits for.
+  if (still_waits) intake_.room_shrank(waiter.group_key(), aftermath);
 }
 
 // From the gate, while the task holds its lane's permit; unless another of its branches gave that back meanwhile.
 Lane* Waits::has_global_permit(OfTask& task, Aftermath& aftermath) {
   Lane& lane = *task.waiter.lane();
-  bool enters_lane = false;
   {
     MutexLock lock(mutex_);
-    if (task.open == 0 && !task.lane_back) {
-      for (detail::Wakeup* wakeup : task.over) aftermath.wake(*wakeup);
-      tasks_.erase(&task.waiter);
+    if (!task.lane_back) {
+      task.gate_back = false;
+      go_on(task, aftermath);
       return nullptr;
     }
-    enters_lane = task.open == 0;
-    task.returning = enters_lane;
   }
-  if (enters_lane) return_by(task, Next::kEnterLane, aftermath);
+  return_by(task, Next::kEnterLane, aftermath);
   return &lane;
 }
 

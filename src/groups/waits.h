@@ -1,9 +1,11 @@
-// The waits of tasks for others, and the permits that they have given back meanwhile.
+// The waits of tasks, and the permits that they have given back meanwhile.
 //
 // A task that waits for another keeps its lane's permit, so that no other task comes between the halves of a serial
 // task; but it gives back what the other one needs: the global permit always, and the lane's own if the other is of the
-// same lane. It goes on when it has both again, in front of all tasks that wait to begin. A coroutine may wait for
-// several at once, in branches: it goes on when all of these waits are over.
+// same lane. It goes on when it has both again, in front of all tasks that wait to begin.
+//
+// A coroutine may wait in several branches at once. A branch goes on when its own wait is over and the task has its
+// permits; when that branch ends or waits again, the task gives back what the waits of the others need.
 //
 // A wait's life: begin -> checked by the WaitGraph -> permits given back -> ... -> end -> [lane] -> [gate] -> woken
 //
@@ -26,27 +28,27 @@ class Waits {
   Waits(Scheduler& scheduler, LaneTable& table, Intake& intake, Dispatch& dispatch)
       : scheduler_(scheduler), table_(table), intake_(intake), dispatch_(dispatch) {}
 
-  // `waiter`, the calling task, is going to wait for `target`. An error (kWaitCycle, kNoThread) if that could never end;
-  // then it has given nothing back.
+  // See TaskOwner.
   Result<std::unique_ptr<detail::TaskWait>> begin(detail::TaskCore& waiter,
-                                                  detail::TaskCore& target, bool bounded,
-                                                  bool blocks) KEYWAY_EXCLUDES(mutex_);
+                                                  const detail::IntendedWait& wait)
+      KEYWAY_EXCLUDES(mutex_);
+  void branch_ends(detail::TaskCore& waiter) noexcept KEYWAY_EXCLUDES(mutex_);
   // The calling task will do nothing for a while: it gives its global permit back, if there is a global limit.
   std::unique_ptr<detail::TaskWait> begin_rest(detail::TaskCore& task) KEYWAY_EXCLUDES(mutex_);
   // A waiting task gives its lane's permit back for the rest of the wait. Returns the lane to post, or null.
   Runnable* give_back_permit(detail::TaskCore& waiter) KEYWAY_EXCLUDES(mutex_);
 
-  bool gave_lane_back(const detail::TaskCore& task) KEYWAY_EXCLUDES(mutex_);
+  // The permits of its lane that the task gave back, or is about to, and wants again; 0: none.
+  std::uint32_t wants_back(const detail::TaskCore& task) KEYWAY_EXCLUDES(mutex_);
   // For the worker that took `returning` from its lane: the task it stands for has its permits again.
-  void came_back(detail::TaskCore& returning, Lane& lane, std::uint32_t units)
-      KEYWAY_EXCLUDES(mutex_);
+  void came_back(detail::TaskCore& returning, std::uint32_t units) KEYWAY_EXCLUDES(mutex_);
 
  private:
   class GroupWait;
   class PermitlessWait;
   class Returning;
 
-  // The waits of one task, from its first one until it has its permits again.
+  // The waits of one task, from its first one until the last is over and it has its permits.
   struct OfTask final : GlobalGate::Returner {
     OfTask(Waits& all, detail::TaskCore& task) : waits(all), waiter(task) {}
     Lane* go_on(Aftermath& aftermath) override { return waits.has_global_permit(*this, aftermath); }
@@ -54,23 +56,27 @@ class Waits {
 
     Waits& waits;
     detail::TaskCore& waiter;
-    int open = 0;
-    int leaving_lane = 0;    // waits that have been checked, and are about to give the lane back
+    bool has_permits() const { return !lane_back && !gate_back; }
+
+    int open = 0;            // waits that are not over
+    int open_in_lane = 0;    // of these, those for tasks of the own lane
     bool lane_back = false;  // given back
     bool gate_back = false;
     bool returning = false;  // it stands in its lane, or at the gate
     bool uncounted = false;
-    std::vector<detail::Wakeup*> over;  // waits that are over, whose waiters wait for the permits
+    std::vector<detail::Wakeup*> over;  // of branches that go on when the permits are there
   };
   enum class Next { kNothing, kEnterLane, kEnterGate };
 
   OfTask& of(detail::TaskCore& waiter) KEYWAY_REQUIRES(mutex_);
-  void give_back(OfTask& task, bool lane, Aftermath& aftermath) KEYWAY_EXCLUDES(mutex_);
+  // Gives back what the open waits need. True: the caller also leaves the gate.
+  bool give_back(OfTask& task, Aftermath& aftermath) KEYWAY_REQUIRES(mutex_);
   void count(OfTask& task) KEYWAY_REQUIRES(mutex_);
   Next begin_return(OfTask& task) KEYWAY_REQUIRES(mutex_);
   void return_by(OfTask& task, Next next, Aftermath& aftermath) KEYWAY_EXCLUDES(mutex_);
-  void abandon(OfTask& task, bool same_lane) KEYWAY_EXCLUDES(mutex_);
-  void end(OfTask& task, detail::Wakeup& wakeup) KEYWAY_EXCLUDES(mutex_);
+  void go_on(OfTask& task, Aftermath& aftermath) KEYWAY_REQUIRES(mutex_);
+  void abandon(OfTask& task, bool in_own_lane) KEYWAY_EXCLUDES(mutex_);
+  void end(OfTask& task, bool in_own_lane, detail::Wakeup& wakeup) KEYWAY_EXCLUDES(mutex_);
   Lane* has_global_permit(OfTask& task, Aftermath& aftermath) KEYWAY_EXCLUDES(mutex_);
 
   Scheduler& scheduler_;

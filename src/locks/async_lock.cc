@@ -2,30 +2,39 @@
 
 #include <deque>
 #include <string>
+#include <utility>
+
+#include "keyway/thread_pool.h"
+#include "runtime/thread_context.h"
 
 namespace keyway::detail {
 
-namespace {
-
-// Resumes a coroutine of which no scheduler is known, on the thread that released the lock. One that releases the lock
-// in its turn resumes the next only after it has returned: the stack does not grow with the line.
-void resume_here(std::coroutine_handle<> coroutine) {
-  static thread_local std::deque<std::coroutine_handle<>>* queue = nullptr;
-  if (queue != nullptr) {
-    queue->push_back(coroutine);
-    return;
+// The coroutines that this thread has to resume, of which no scheduler is known.
+class AsyncLock::Line final : ThreadContext::Deferred {
+ public:
+  static void resume(AsyncLock& lock) {
+    ThreadContext& here = ThreadContext::here();
+    if (here.deferred != nullptr) return static_cast<Line*>(here.deferred)->locks_.push_back(&lock);
+    Line line;
+    line.locks_.push_back(&lock);
+    here.deferred = &line;
+    while (!line.locks_.empty()) {
+      const std::coroutine_handle<> next = line.locks_.front()->coroutine_;
+      line.locks_.pop_front();
+      next.resume();
+    }
+    here.deferred = nullptr;
   }
-  std::deque<std::coroutine_handle<>> coroutines{coroutine};
-  queue = &coroutines;
-  while (!coroutines.empty()) {
-    const std::coroutine_handle<> next = coroutines.front();
-    coroutines.pop_front();
-    next.resume();
-  }
-  queue = nullptr;
-}
 
-}  // namespace
+ private:
+  void hand_over() noexcept override {
+    for (AsyncLock* lock : std::exchange(locks_, {})) {
+      lock->resumption_.post(lock->coroutine_, background_pool());
+    }
+  }
+
+  std::deque<AsyncLock*> locks_;
+};
 
 AsyncLock::AsyncLock(LockTable& table, std::string_view key, std::size_t hash, LockMode wanted,
                      const TaskContext* context)
@@ -38,18 +47,22 @@ AsyncLock::AsyncLock(LockTable& table, std::string_view key, std::size_t hash, L
 
 bool AsyncLock::begin(std::coroutine_handle<> coroutine) {
   coroutine_ = coroutine;
-  if (const Result<void> begun = wait_.begin(nullptr); !begun) throw Exception(begun.error());
+  if (const Result<void> begun = wait_.begin(/*blocks=*/false); !begun)
+    throw Exception(begun.error());
   since = context_ != nullptr ? context_->scheduler->now() : std::chrono::steady_clock::now();
   if (context_ != nullptr && context_->stop.stop_possible()) {
     on_stop_.emplace(context_->stop, OnStop{this});
   }
   const LockTable::Entered entered = table_.acquire_or_wait(key_, hash_, *this);
-  return entered == LockTable::Entered::kIsFirst || entered == LockTable::Entered::kWaits;
+  const bool waits =
+      entered == LockTable::Entered::kIsFirst || entered == LockTable::Entered::kWaits;
+  if (!waits && context_ != nullptr) wait_.end(*this);  // it goes on when it has its permits
+  return waits || context_ != nullptr;
 }
 
 LockTable::Held AsyncLock::end() {
   on_stop_.reset();  // waits for a callback that runs elsewhere just now
-  wait_.end();
+  wait_.forget();
   if (cancelled) {
     throw CancelledError("the task was cancelled while it waited for key \"" + std::string(key_) +
                          '"');
@@ -60,15 +73,14 @@ LockTable::Held AsyncLock::end() {
 }
 
 void AsyncLock::stop() {
-  if (table_.withdraw(hash_, *this, /*cancels=*/true)) resume();
+  if (table_.withdraw(hash_, *this, /*cancels=*/true)) wait_.end(*this);
 }
 
-void AsyncLock::resume() {
-  if (context_ != nullptr) {
-    resumption_.post(coroutine_, *context_);
-  } else {
-    resume_here(coroutine_);
-  }
+// A coroutine of which no scheduler is known goes on on the thread that released the lock. If that thread is in such a
+// coroutine itself, it goes on when that one returns, so that the stack does not grow with the line; or on another
+// thread, if that one blocks.
+void AsyncLock::wake() noexcept {
+  context_ != nullptr ? resumption_.post(coroutine_, *context_) : Line::resume(*this);
 }
 
 }  // namespace keyway::detail

@@ -17,7 +17,7 @@
 
 namespace keyway::detail {
 
-class AsyncLock final : public LockWaiter {
+class AsyncLock final : public LockWaiter, private Wakeup {
  public:
   // `context`: null for a coroutine that is not a keyway::Task; it belongs to nobody, and is resumed by whoever
   // releases the lock.
@@ -30,14 +30,15 @@ class AsyncLock final : public LockWaiter {
   LockTable::Held end();
 
  private:
+  class Line;
   struct OnStop {
     AsyncLock* lock;
     void operator()() const { lock->stop(); }
   };
 
-  void granted() noexcept override { resume(); }
+  void granted() noexcept override { wait_.end(*this); }
   void stop();
-  void resume();
+  void wake() noexcept override;
 
   LockTable& table_;
   const std::string_view key_;

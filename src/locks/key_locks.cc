@@ -124,7 +124,7 @@ KeyLocks::Guard KeyLocks::lock_waiting(std::string_view key, std::size_t hash,
                                        const Duration* timeout, std::stop_token stop) {
   BlockedThread waiter(&operation, mode, timeout != nullptr);
   detail::LockWait wait(*table_, key, hash, waiter);
-  if (const Result<void> begun = wait.begin(Scheduler::current()); !begun) {
+  if (const Result<void> begun = wait.begin(/*blocks=*/true); !begun) {
     throw Exception(begun.error());
   }
   Scheduler* scheduler = operation.scheduler();
@@ -139,12 +139,14 @@ KeyLocks::Guard KeyLocks::lock_waiting(std::string_view key, std::size_t hash,
     const WaitEnd end = waiter.wait(is_first, until, stop);
     if (end != WaitEnd::kDone) {
       if (table_->withdraw(hash, waiter)) {
+        wait.end();
         if (end == WaitEnd::kTimedOut) return {};
         throw_wait_ended(key, end);
       }
       waiter.wait(is_first, nullptr, {});  // it is being told just now
     }
   }
+  wait.end();
   ++operation.locks_held;
   if (logs_) log_acquired(key);
   return {*this, *waiter.entry, operation.id(), mode};

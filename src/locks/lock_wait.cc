@@ -1,24 +1,50 @@
 #include "locks/lock_wait.h"
 
+#include <utility>
+
+#include "runtime/thread_wakeup.h"
+
 namespace keyway::detail {
 
-Result<void> LockWait::begin(Scheduler* thread) {
+Result<void> LockWait::begin(bool blocks) {
   const Operation* operation = waiter_.operation;
   if (operation == nullptr) return {};
-  TaskCore* task = operation->task();
-  // Nothing depends on a thread that is no scheduler's and holds no lock.
-  const bool may_be_in_the_way = thread != nullptr || task != nullptr ||
-                                 operation->parent() != nullptr || operation->locks_held > 0;
-  if (!may_be_in_the_way) return {};
+  if (TaskCore* task = operation->task()) {
+    auto begun = task->owner().begin_wait(
+        *task,
+        {.operation = *operation, .lock = this, .bounded = waiter_.bounded, .blocks = blocks});
+    if (!begun) return begun.error();
+    of_task_ = std::move(begun).value();
+    return {};
+  }
   edge_.operation = operation;
-  edge_.waiter = task;
   edge_.lock = this;
-  edge_.holds_permit = task != nullptr && task->holds_permits();
   edge_.bounded = waiter_.bounded;
-  edge_.thread = thread;
+  if (blocks) edge_.block_this_thread();
+  // Nothing depends on a thread that is no scheduler's and holds no lock.
+  const bool may_be_in_the_way =
+      edge_.blocks_a_thread() || operation->parent() != nullptr || operation->locks_held > 0;
+  if (!may_be_in_the_way) return {};
   Result<void> begun = WaitGraph::instance().begin(edge_);
   linked_ = begun.ok();
   return begun;
+}
+
+void LockWait::end(Wakeup& wakeup) { of_task_ != nullptr ? of_task_->end(wakeup) : wakeup.wake(); }
+
+void LockWait::end() {
+  if (of_task_ == nullptr) return;
+  ThreadWakeup back;
+  of_task_->end(back);
+  const WaitEnd end = block(back);
+  KEYWAY_CHECK(end == WaitEnd::kDone,
+               "a task wants its permits back, but the simulation has nothing more to run");
+  of_task_ = nullptr;
+}
+
+void LockWait::forget() {
+  of_task_ = nullptr;
+  if (std::exchange(linked_, false)) WaitGraph::instance().end(edge_);
 }
 
 std::vector<std::uint64_t> LockWait::in_the_way_of(const Operation& operation) const {

@@ -1,6 +1,7 @@
 // A wait for a lock, as the graph of all waits sees it.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,17 +15,19 @@ class LockWait final : private WantedLock {
  public:
   LockWait(const LockTable& table, std::string_view key, std::size_t hash, LockWaiter& waiter)
       : table_(table), key_(key), hash_(hash), waiter_(waiter) {}
-  ~LockWait() { end(); }
+  ~LockWait() { forget(); }
   LockWait(const LockWait&) = delete;
   LockWait& operator=(const LockWait&) = delete;
 
-  // Comes before it stands in line. `thread`: the scheduler whose thread waits; null for a coroutine, or a thread
-  // that is no scheduler's. An error (kWaitCycle, kNoThread) if the wait would never end.
-  Result<void> begin(Scheduler* thread);
-  void end() {
-    if (linked_) WaitGraph::instance().end(edge_);
-    linked_ = false;
-  }
+  // Comes before it stands in line. `blocks`: the calling thread waits, not a coroutine. Within a task, it is that task's
+  // wait: others may have its global permit meanwhile. An error (kWaitCycle, kNoThread) if the wait would never end.
+  Result<void> begin(bool blocks);
+  // The wait is over. Wakes when the task has its permits again, perhaps at once.
+  void end(Wakeup& wakeup);
+  // The same for a thread: blocks until the permits are back.
+  void end();
+  // The waiter has gone on.
+  void forget();
 
  private:
   std::vector<std::uint64_t> in_the_way_of(const Operation& waiter) const override;
@@ -34,6 +37,8 @@ class LockWait final : private WantedLock {
   const std::string_view key_;
   const std::size_t hash_;
   LockWaiter& waiter_;
+  std::unique_ptr<TaskWait> of_task_;
+  // Of a wait outside of tasks.
   WaitGraph::Edge edge_;
   bool linked_ = false;
 };

@@ -1,5 +1,7 @@
 #include "runtime/current_scheduler.h"
 
+#include <atomic>
+
 #include "base/futex.h"
 #include "keyway/thread_pool.h"
 #include "runtime/thread_context.h"
@@ -7,6 +9,11 @@
 namespace keyway {
 
 constinit thread_local ThreadContext detail::this_thread_context{};
+
+void ThreadContext::draw_id() {
+  static std::atomic<std::uint64_t> drawn{0};
+  id_ = drawn.fetch_add(1, std::memory_order_relaxed) + 1;
+}
 
 Scheduler* Scheduler::background() { return &detail::background_pool(); }
 

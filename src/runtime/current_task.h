@@ -32,10 +32,12 @@ class CurrentTaskScope {
     if (here.innermost_scope != nullptr) return *here.innermost_scope->operation_;
     return here.outside != nullptr ? *here.outside : thread_;
   }
-  // A coroutine resumes another one, of which it was a part.
+  // A coroutine resumes another one, of which it was a part. A foreign awaitable may have resumed it inside another task:
+  // that task's scope stays as it is.
   static void continue_as(const Operation& operation) {
     CurrentTaskScope* innermost = ThreadContext::here().innermost_scope;
-    if (innermost != nullptr) innermost->operation_ = &operation;
+    if (innermost == nullptr || !innermost->operation_->is_part_of(operation)) return;
+    innermost->operation_ = &operation;
   }
 
  private:

@@ -1,10 +1,28 @@
 #include "keyway/detail/inline_run.h"
 
+#include <optional>
+
 #include "lanes/ready_queue.h"
 #include "runtime/thread_wakeup.h"
 #include "runtime/wait_graph.h"
 
 namespace keyway::detail {
+
+namespace {
+
+// The coroutine, as what its thread waits for.
+class Part final : public WantedWork {
+ public:
+  explicit Part(const Operation& operation) : operation_(operation) {}
+  Scheduler* scheduler() const override { return nullptr; }
+  std::uint64_t operation() const override { return operation_.id(); }
+  std::string name() const override { return "a coroutine that it runs"; }
+
+ private:
+  const Operation& operation_;
+};
+
+}  // namespace
 
 struct InlineRun::State {
   // Waitable: there is something to run, or the coroutine has ended.
@@ -19,61 +37,51 @@ struct InlineRun::State {
   ReadyQueue ready;
   Atomic<bool> over{false};
   Atomic<std::uint32_t> changes{0};
+  std::optional<Part> part;
+  WaitGraph::Edge edge;
 };
 
-namespace {
+InlineRun::InlineRun(Scheduler& timers) : timers_(timers), state_(std::make_shared<State>()) {}
 
-// The coroutine, as what its thread waits for.
-class Part final : public WantedWork {
- public:
-  explicit Part(const Operation& operation) : operation_(operation) {}
-  Scheduler* scheduler() const override { return nullptr; }
-  bool includes(const Operation& waiter, const TaskCore*, const WantedWork*) const override {
-    return waiter.is_part_of(operation_);
-  }
-  std::string name() const override { return "a coroutine that it runs"; }
-
- private:
-  const Operation& operation_;
-};
-
-}  // namespace
-
-InlineRun::InlineRun(Scheduler& timers) : timers_(timers), state_(std::make_unique<State>()) {}
-InlineRun::~InlineRun() = default;
+InlineRun::~InlineRun() {
+  if (state_->part) WaitGraph::instance().end(state_->edge);
+}
 
 void InlineRun::post(Runnable& runnable) {
-  state_->ready.push(runnable);
-  state_->kick();
+  const std::shared_ptr<State> state = state_;
+  state->ready.push(runnable);
+  state->kick();
 }
 
 std::coroutine_handle<> InlineRun::done() noexcept {
-  state_->over.store(true, std::memory_order_release);
-  state_->kick();
+  const std::shared_ptr<State> state = state_;
+  state->over.store(true, std::memory_order_release);
+  state->kick();
   return std::noop_coroutine();
 }
 
-void InlineRun::wait(const Operation& operation) {
-  const Part part(operation);
-  WaitGraph::Edge edge;
+void InlineRun::begin(const Operation& part) {
+  WaitGraph::Edge& edge = state_->edge;
   edge.operation = &Operation::current();
   edge.waiter = edge.operation->task();
   edge.holds_permit = edge.waiter != nullptr && edge.waiter->holds_permits();
-  edge.work = &part;
-  edge.thread = Scheduler::current();
+  edge.work = &state_->part.emplace(part);
+  edge.block_this_thread();
   WaitGraph::instance().begin_unchecked(edge);  // the coroutine's own waits are checked
+}
+
+void InlineRun::wait() {
   while (true) {
     while (Runnable* item = state_->ready.pop()) {
       Turn turn;
       item->run(turn);
       if (turn.again != nullptr) post(*turn.again);
     }
-    if (state_->over.load(std::memory_order_acquire)) break;
+    if (state_->over.load(std::memory_order_acquire)) return;
     const WaitEnd end = block(*state_, {.scheduler = &timers_});
     KEYWAY_CHECK(end == WaitEnd::kDone,
                  "a coroutine inside a task waits, but the simulation has nothing more to run");
   }
-  WaitGraph::instance().end(edge);
 }
 
 }  // namespace keyway::detail

@@ -28,6 +28,10 @@ void resume_as(const Operation& operation, std::coroutine_handle<> coroutine) {
 
 void continue_as(const Operation& operation) noexcept { CurrentTaskScope::continue_as(operation); }
 
+void branch_ends(const Operation& whole) noexcept {
+  if (TaskCore* task = whole.task()) task->owner().branch_ends(*task);
+}
+
 // The timer, the stop callback and await_suspend() itself may meet. Who moves phase_ from kArmed to
 // kOver resumes the coroutine; who finds kStarting leaves that to suspend(), which has not given the
 // coroutine up yet.
@@ -66,16 +70,14 @@ void SleepAwaiter::await_resume() {
 // ---- sync_wait()
 
 struct SyncWait::State final : WantedWork {
-  State(Scheduler& of, const Operation& part) : target(of), operation(part) {}
+  State(Scheduler& of, const Operation& part) : target(of), coroutine(part) {}
 
   Scheduler* scheduler() const override { return &target; }
-  bool includes(const Operation& waiter, const TaskCore*, const WantedWork*) const override {
-    return waiter.is_part_of(operation);
-  }
+  std::uint64_t operation() const override { return coroutine.id(); }
   std::string name() const override { return "a coroutine"; }
 
   Scheduler& target;
-  const Operation& operation;
+  const Operation& coroutine;
   ThreadWakeup wakeup;
   WaitGraph::Edge edge;
   bool linked = false;

@@ -43,15 +43,35 @@ class ThreadContext {
     const Use* outer_ = nullptr;
   };
 
+  // Work that waits until what the thread runs has returned. If the thread blocks instead, others do it.
+  class Deferred {
+   public:
+    virtual void hand_over() noexcept = 0;
+
+   protected:
+    ~Deferred() = default;
+  };
+
   // The calling thread's.
   static ThreadContext& here();
 
+  // Of this stack; never 0, and never given out again.
+  std::uint64_t id() {
+    if (id_ == 0) [[unlikely]]
+      draw_id();
+    return id_;
+  }
+
   Scheduler* scheduler = nullptr;
   detail::CurrentTaskScope* innermost_scope = nullptr;
-  const detail::Operation* outside =
-      nullptr;  // of work outside of all scopes; null: the thread's own
+  // Of work outside of all scopes; null: the thread's own.
+  const detail::Operation* outside = nullptr;
+  Deferred* deferred = nullptr;
 
  private:
+  void draw_id();
+
+  std::uint64_t id_ = 0;
   const Use* innermost_use_ = nullptr;
 };
 

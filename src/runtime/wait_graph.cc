@@ -16,7 +16,9 @@ namespace {
 
 std::string name_of_target(const WaitGraph::Edge& edge) {
   if (edge.task != nullptr) return detail::name_of(*edge.task);
-  return edge.lock != nullptr ? edge.lock->name() : edge.work->name();
+  if (edge.lock != nullptr) return edge.lock->name();
+  if (edge.work != nullptr) return edge.work->name();
+  return "a permit of its group, to go on";
 }
 
 std::string name_of_waiter(const WaitGraph::Edge& edge) {
@@ -51,19 +53,32 @@ Error refusal(const std::vector<const WaitGraph::Edge*>& cycle, const Scheduler*
 struct WaitGraph::Search {
   struct Node {
     Edge* edge;
-    detail::TaskOwner::Need need{};  // of its task
-    std::vector<Edge*>
-        all_must_end{};  // the waits of its target, of the lock's holders, of the work's parts
+    detail::TaskOwner::Need need{};  // of its task, or of the task that comes back
+    // The waits of its target, of the lock's holders, of the work's parts; and the returns of those that wait.
+    std::vector<Edge*> all_must_end{};
     std::vector<const Scheduler*> threads{};  // each of which must have one
   };
 
   explicit Search(std::uint64_t search_number) : number(search_number) {}
 
   void add(Edge& edge) {
-    if (edge.seen == number) return;
-    edge.seen = number;
-    edge.can_end = false;
+    if (edge.seen_ == number) return;
+    edge.seen_ = number;
+    edge.can_end_ = false;
     nodes.push_back({&edge});
+  }
+  // The wait, and the return that comes after it.
+  void add_with_return(Edge& edge) {
+    add(edge);
+    if (edge.node_ != nullptr && edge.node_->is_away()) add(edge.node_->comes_back);
+  }
+
+  // The waiter of an edge can go on.
+  void let_thread_go(const Edge& edge) {
+    const auto thread = open_in_thread.find(edge.thread_node_);
+    if (thread != open_in_thread.end() && --thread->second == 0) {
+      --stuck_threads[edge.thread_node_->scheduler];
+    }
   }
 
   const std::uint64_t number;
@@ -71,7 +86,9 @@ struct WaitGraph::Search {
   // Of lanes and schedulers that were looked into: what is held by waits that are not known to end.
   std::unordered_map<LaneId, std::uint64_t> stuck_permits;
   std::unordered_map<const Scheduler*, std::uint64_t> stuck_threads;
-  std::unordered_map<const WaiterNode*, std::size_t> open;  // edges not known to end
+  // Edges not known to end.
+  std::unordered_map<const WaiterNode*, std::size_t> open;
+  std::unordered_map<const ThreadNode*, std::size_t> open_in_thread;
 };
 
 WaitGraph::LaneId WaitGraph::lane_id(const detail::TaskOwner& owner, std::string_view key) {
@@ -86,14 +103,11 @@ WaitGraph& WaitGraph::instance() {
 
 // ---- edges come and go
 
-void WaitGraph::hold_lane(WaiterNode& node, LaneId lane, std::uint32_t units) {
-  if (node.holds_permit) return;
-  node.holds_permit = true;
-  node.lane = lane;
-  node.units = units;
-  LaneNode& of = lanes_[lane];
+void WaitGraph::hold_lane(WaiterNode& node) {
+  if (std::exchange(node.holds_permit, true)) return;
+  LaneNode& of = lanes_[node.lane];
   of.holders.push_back(node);
-  of.held += units;
+  of.held += node.units;
 }
 
 void WaitGraph::let_lane_go(WaiterNode& node) {
@@ -110,30 +124,102 @@ void WaitGraph::forget_lane_if_unused(LaneId lane) {
   if (found != lanes_.end() && found->second.unused()) lanes_.erase(found);
 }
 
+void WaitGraph::update_hold(WaiterNode& node) {
+  const bool holds = !node.is_away() && node.give_back == 0 && node.keep_permit > 0;
+  holds ? hold_lane(node) : let_lane_go(node);
+}
+
+void WaitGraph::leave_lane(WaiterNode& node, TaskCore& waiter) {
+  if (node.is_away()) return;
+  node.comes_back.waiter = &waiter;
+  node.comes_back.node_ = &node;
+  node.comes_back.target_lane_ = node.lane;
+  ++lanes_[node.lane].targets;
+}
+
+void WaitGraph::enter_lane_again(WaiterNode& node) {
+  if (!node.is_away()) return;
+  node.comes_back.waiter = nullptr;
+  --lanes_.at(node.lane).targets;
+  forget_lane_if_unused(node.lane);
+}
+
+void WaitGraph::link_thread(Edge& edge) {
+  if (edge.thread_ == nullptr) return;
+  ThreadNode& node = threads_[{edge.thread_id_, edge.thread_}];
+  if (node.edges.empty()) {
+    node.scheduler = edge.thread_;
+    blocked_[edge.thread_].push_back(node);
+  }
+  node.edges.push_back(edge);
+  edge.thread_node_ = &node;
+}
+
+void WaitGraph::unlink_thread(Edge& edge) {
+  if (edge.thread_node_ == nullptr) return;
+  ThreadNode& node = *std::exchange(edge.thread_node_, nullptr);
+  node.edges.erase(node.edges.iterator_to(edge));
+  if (!node.edges.empty()) return;
+  const auto of_scheduler = blocked_.find(edge.thread_);
+  of_scheduler->second.erase(of_scheduler->second.iterator_to(node));
+  if (of_scheduler->second.empty()) blocked_.erase(of_scheduler);
+  threads_.erase({edge.thread_id_, edge.thread_});
+}
+
 void WaitGraph::link(Edge& edge) {
+  edge.over_ = false;
   edges_.push_back(edge);
   if (edge.waiter != nullptr) {
-    WaiterNode& node = waiters_[edge.waiter];
-    edge.node = &node;
-    node.edges.push_back(edge);
-    if (edge.holds_permit) {
-      hold_lane(node, lane_id(*edge.waiter), edge.waiter->units());
-    } else {
-      let_lane_go(node);
+    const auto [found, is_new] = waiters_.try_emplace(edge.waiter);
+    WaiterNode& node = found->second;
+    if (is_new) {
+      node.lane = lane_id(*edge.waiter);
+      node.units = edge.waiter->units();
     }
+    edge.node_ = &node;
+    node.edges.push_back(edge);
+    if (edge.gives_back) {
+      ++node.give_back;
+      leave_lane(node, *edge.waiter);
+    } else if (edge.holds_permit) {
+      ++node.keep_permit;
+    }
+    update_hold(node);
   }
   if (edge.task != nullptr) {
-    edge.ends_with = edge.task->owner().ends_with(*edge.task);
-    ++targets_[edge.ends_with];
-    edge.target_lane = lane_id(*edge.task);
-    ++lanes_[edge.target_lane].targets;
+    edge.ends_with_ = edge.task->owner().ends_with(*edge.task);
+    ++targets_[edge.ends_with_];
+    edge.target_lane_ = lane_id(*edge.task);
+    ++lanes_[edge.target_lane_].targets;
   }
-  if (edge.thread != nullptr) threads_[edge.thread].push_back(edge);
-  if (edge.work != nullptr) ++work_edges_;
+  link_thread(edge);
+  if (edge.work != nullptr && edge.work->operation() == 0) ++work_edges_;
   for (const Operation* one = edge.operation; one != nullptr; one = one->parent()) {
     if (one->has_id()) by_operation_[one->id()].insert(&edge);
   }
   edge_count_.store(edges_.size(), std::memory_order_relaxed);
+}
+
+// Nothing depends on what it waits for any more.
+void WaitGraph::unlink_target(Edge& edge) {
+  if (std::exchange(edge.over_, true)) return;
+  if (edge.work != nullptr && edge.work->operation() == 0) --work_edges_;
+  if (edge.task != nullptr) {
+    const auto found = targets_.find(edge.ends_with_);
+    if (--found->second == 0) targets_.erase(found);
+    --lanes_.at(edge.target_lane_).targets;
+    forget_lane_if_unused(edge.target_lane_);
+  }
+  edge.task = nullptr;
+  edge.lock = nullptr;
+  edge.work = nullptr;
+  if (edge.node_ == nullptr) return;
+  if (edge.gives_back) {
+    --edge.node_->give_back;
+  } else if (edge.holds_permit) {
+    --edge.node_->keep_permit;
+  }
+  update_hold(*edge.node_);
 }
 
 void WaitGraph::unlink(Edge& edge) {
@@ -144,26 +230,16 @@ void WaitGraph::unlink(Edge& edge) {
     found->second.erase(&edge);
     if (found->second.empty()) by_operation_.erase(found);
   }
-  if (edge.work != nullptr) --work_edges_;
-  if (edge.thread != nullptr) {
-    const auto found = threads_.find(edge.thread);
-    found->second.erase(found->second.iterator_to(edge));
-    if (found->second.empty()) threads_.erase(found);
-  }
-  if (edge.task != nullptr) {
-    const auto found = targets_.find(edge.ends_with);
-    if (--found->second == 0) targets_.erase(found);
-    --lanes_.at(edge.target_lane).targets;
-    forget_lane_if_unused(edge.target_lane);
-  }
-  if (edge.node != nullptr) {
-    WaiterNode& node = *edge.node;
+  unlink_target(edge);
+  unlink_thread(edge);
+  if (edge.node_ != nullptr) {
+    WaiterNode& node = *std::exchange(edge.node_, nullptr);
     node.edges.erase(node.edges.iterator_to(edge));
     if (node.edges.empty()) {
       let_lane_go(node);
+      enter_lane_again(node);
       waiters_.erase(edge.waiter);
     }
-    edge.node = nullptr;
   }
   edges_.erase(edges_.iterator_to(edge));
   edge_count_.store(edges_.size(), std::memory_order_relaxed);
@@ -171,49 +247,64 @@ void WaitGraph::unlink(Edge& edge) {
 
 Result<void> WaitGraph::begin(Edge& edge) {
   MutexLock lock(mutex_);
+  const auto known = waiters_.find(edge.waiter);
+  const bool was_away = known != waiters_.end() && known->second.is_away();
   link(edge);
   if (nothing_depends_on(edge) || can_end_at_once(edge)) return {};
   Search search(++searches_);
-  search.add(edge);
+  search.add_with_return(edge);
   explore(search);
   settle(search);
-  if (edge.can_end) return {};
+  const bool comes_back =
+      edge.node_ == nullptr || !edge.node_->is_away() || edge.node_->comes_back.can_end_;
+  if (edge.can_end_ && comes_back) return {};
 
-  // From each wait that cannot end to one that it depends on, until it closes.
+  Error error = refuse(edge, search);
+  if (edge.gives_back && !was_away) enter_lane_again(*edge.node_);
+  unlink(edge);
+  return error;
+}
+
+// Names the waits from `edge` on, each of which depends on the next, until they close.
+Error WaitGraph::refuse(const Edge& edge, Search& search) {
   std::vector<const Edge*> cycle;
   const Scheduler* short_of = nullptr;
   std::unordered_map<const Edge*, const Search::Node*> nodes;
   for (const Search::Node& node : search.nodes) nodes.emplace(node.edge, &node);
   const Edge* next = &edge;
+  if (edge.can_end_) {
+    cycle.push_back(&edge);
+    next = &edge.node_->comes_back;
+  }
   while (next != nullptr && std::find(cycle.begin(), cycle.end(), next) == cycle.end()) {
     cycle.push_back(next);
     const Search::Node& node = *nodes.at(std::exchange(next, nullptr));
     for (const Edge* dependency : node.all_must_end) {
-      if (next == nullptr && !dependency->can_end) next = dependency;
+      if (next == nullptr && !dependency->can_end_) next = dependency;
     }
-    const auto lane = node.need.room > 0 ? lanes_.find(node.edge->target_lane) : lanes_.end();
+    const auto lane = node.need.room > 0 ? lanes_.find(node.edge->target_lane_) : lanes_.end();
     if (next == nullptr && lane != lanes_.end() &&
-        search.stuck_permits[node.edge->target_lane] + node.need.room > node.need.limit) {
+        search.stuck_permits[node.edge->target_lane_] + node.need.room > node.need.limit) {
       for (const WaiterNode& holder : lane->second.holders) {
         for (const Edge& held : holder.edges) {
-          if (next == nullptr && !held.can_end) next = &held;
+          if (next == nullptr && !held.can_end_) next = &held;
         }
       }
     }
     for (const Scheduler* scheduler : node.threads) {
       if (next != nullptr || search.stuck_threads[scheduler] < scheduler->max_threads()) continue;
       short_of = scheduler;
-      for (const Edge& blocked : threads_.at(scheduler)) {
-        if (!blocked.can_end && std::find(cycle.begin(), cycle.end(), &blocked) == cycle.end()) {
-          next = &blocked;
-          break;
+      for (const ThreadNode& thread : blocked_.at(scheduler)) {
+        for (const Edge& blocked : thread.edges) {
+          if (next == nullptr && !blocked.can_end_ &&
+              std::find(cycle.begin(), cycle.end(), &blocked) == cycle.end()) {
+            next = &blocked;
+          }
         }
       }
     }
   }
-  Error error = refusal(cycle, short_of);
-  unlink(edge);
-  return error;
+  return refusal(cycle, short_of);
 }
 
 void WaitGraph::begin_unchecked(Edge& edge) {
@@ -221,9 +312,32 @@ void WaitGraph::begin_unchecked(Edge& edge) {
   link(edge);
 }
 
+void WaitGraph::set_over(Edge& edge) {
+  MutexLock lock(mutex_);
+  unlink_target(edge);
+}
+
 void WaitGraph::end(Edge& edge) {
   MutexLock lock(mutex_);
   unlink(edge);
+}
+
+void WaitGraph::came_back(const TaskCore& waiter, std::uint32_t units) {
+  MutexLock lock(mutex_);
+  const auto found = waiters_.find(&waiter);
+  if (found == waiters_.end()) return;
+  WaiterNode& node = found->second;
+  let_lane_go(node);
+  node.units = units;
+  enter_lane_again(node);
+  update_hold(node);
+}
+
+void WaitGraph::leaves_again(TaskCore& waiter) {
+  MutexLock lock(mutex_);
+  const auto found = waiters_.find(&waiter);
+  if (found == waiters_.end() || found->second.give_back == 0) return;
+  leave_lane(found->second, waiter);
 }
 
 std::string WaitGraph::waits_for(const TaskCore& waiter) {
@@ -235,8 +349,8 @@ std::string WaitGraph::waits_for(const TaskCore& waiter) {
 // ---- which waits can end
 
 std::size_t WaitGraph::blocked_threads(const Scheduler* scheduler) const {
-  const auto found = threads_.find(scheduler);
-  return found == threads_.end() ? 0 : found->second.size();
+  const auto found = blocked_.find(scheduler);
+  return found == blocked_.end() ? 0 : found->second.size();
 }
 
 bool WaitGraph::threads_are_scarce(const Scheduler* scheduler) const {
@@ -248,34 +362,56 @@ std::uint64_t WaitGraph::held_in(LaneId lane) const {
   return found == lanes_.end() ? 0 : found->second.held;
 }
 
-// If so, its wait keeps nothing else from ending; and all other waits can end, so its target's can.
+// If so, its wait keeps nothing else from ending; and all other waits can end, so its target's can, and what its return
+// needs becomes free.
 bool WaitGraph::nothing_depends_on(const Edge& edge) const {
   if (work_edges_ > 0) return false;
-  if (edge.thread != nullptr && threads_are_scarce(edge.thread)) return false;
+  if (edge.thread_ != nullptr && threads_are_scarce(edge.thread_)) return false;
   for (const Operation* one = edge.operation; one != nullptr; one = one->parent()) {
     if (one->has_id()) return false;  // it may hold locks
   }
-  if (edge.node == nullptr) return true;
+  if (edge.node_ == nullptr) return true;
   if (targets_.contains(edge.waiter)) return false;
-  return !edge.node->holds_permit || lanes_.at(edge.node->lane).targets == 0;
+  return !edge.node_->holds_permit || lanes_.at(edge.node_->lane).targets == 0;
+}
+
+bool WaitGraph::can_come_back_at_once(const WaiterNode& node) {
+  TaskCore& waiter = *node.comes_back.waiter;
+  const detail::TaskOwner::Need need = waiter.owner().need(waiter);
+  if (need.room > 0 && held_in(node.comes_back.target_lane_) + need.room > need.limit) return false;
+  return !need.thread || !threads_are_scarce(&waiter.owner().scheduler());
 }
 
 bool WaitGraph::can_end_at_once(Edge& edge) {
+  if (edge.node_ != nullptr && edge.node_->is_away() && !can_come_back_at_once(*edge.node_)) {
+    return false;
+  }
   if (edge.bounded) return true;
   if (edge.task == nullptr) return false;
   if (edge.task->done()) return true;
-  if (waiters_.contains(edge.ends_with)) return false;
+  if (waiters_.contains(edge.ends_with_)) return false;
   const detail::TaskOwner::Need need = edge.task->owner().need(*edge.task);
-  if (need.room > 0 && held_in(edge.target_lane) + need.room > need.limit) return false;
+  if (need.room > 0 && held_in(edge.target_lane_) + need.room > need.limit) return false;
   return !need.thread || !threads_are_scarce(&edge.task->owner().scheduler());
 }
 
 // Finds what the edges depend on, and what those depend on.
 void WaitGraph::explore(Search& search) {
-  const auto add_node = [&](Search::Node& node, WaiterNode& waiter) {
-    for (Edge& edge : waiter.edges) node.all_must_end.push_back(&edge);
-    search.open.emplace(&waiter, waiter.edges.size());
+  // On the wait, and on the return that comes after it.
+  const auto depend_on = [](Search::Node& node, Edge& edge) {
+    node.all_must_end.push_back(&edge);
+    if (edge.node_ != nullptr && edge.node_->is_away()) {
+      node.all_must_end.push_back(&edge.node_->comes_back);
+    }
   };
+  const auto depend_on_parts = [&](Search::Node& node, std::uint64_t operation)
+                                   KEYWAY_REQUIRES(mutex_) {
+                                     const auto found = by_operation_.find(operation);
+                                     if (found == by_operation_.end()) return;
+                                     for (Edge* part : found->second) {
+                                       if (part != node.edge) depend_on(node, *part);
+                                     }
+                                   };
   const auto need_thread = [&](Search::Node& node, const Scheduler& scheduler)
                                KEYWAY_REQUIRES(mutex_) {
                                  if (threads_are_scarce(&scheduler))
@@ -284,41 +420,46 @@ void WaitGraph::explore(Search& search) {
   for (std::size_t i = 0; i < search.nodes.size(); ++i) {
     Search::Node node = std::move(search.nodes[i]);  // the vector grows below
     Edge& edge = *node.edge;
-    if (edge.node != nullptr) search.open.emplace(edge.node, edge.node->edges.size());
-    if (edge.bounded || (edge.task != nullptr && edge.task->done())) {
+    if (edge.node_ != nullptr) search.open.emplace(edge.node_, edge.node_->edges.size());
+    if (edge.bounded || edge.over_ || (edge.task != nullptr && edge.task->done())) {
       search.nodes[i] = std::move(node);
       continue;
     }
-    if (edge.task != nullptr) {
+    if (edge.node_ != nullptr && &edge == &edge.node_->comes_back) {
+      detail::TaskOwner& owner = edge.waiter->owner();
+      node.need = owner.need(*edge.waiter);
+      if (node.need.thread) need_thread(node, owner.scheduler());
+    } else if (edge.task != nullptr) {
       detail::TaskOwner& owner = edge.task->owner();
-      if (const auto found = waiters_.find(edge.ends_with); found != waiters_.end()) {
-        add_node(node, found->second);
+      if (const auto found = waiters_.find(edge.ends_with_); found != waiters_.end()) {
+        for (Edge& of_target : found->second.edges) depend_on(node, of_target);
       }
       node.need = owner.need(*edge.task);
       if (node.need.thread) need_thread(node, owner.scheduler());
     } else if (edge.lock != nullptr) {
       for (const std::uint64_t holder : edge.lock->in_the_way_of(*edge.operation)) {
-        if (const auto found = by_operation_.find(holder); found != by_operation_.end()) {
-          node.all_must_end.insert(node.all_must_end.end(), found->second.begin(),
-                                   found->second.end());
-        }
+        depend_on_parts(node, holder);
         if (Scheduler* scheduler = detail::scheduler_that_resumes(holder)) {
           need_thread(node, *scheduler);
         }
       }
     } else {
-      for (Edge& other : edges_) {
-        if (&other != &edge && edge.work->includes(*other.operation, other.waiter, other.work)) {
-          node.all_must_end.push_back(&other);
+      if (const std::uint64_t operation = edge.work->operation(); operation != 0) {
+        depend_on_parts(node, operation);
+      } else {
+        for (Edge& other : edges_) {
+          if (&other != &edge && edge.work->includes(other.waiter, other.work)) {
+            depend_on(node, other);
+          }
         }
       }
       if (const Scheduler* scheduler = edge.work->scheduler()) need_thread(node, *scheduler);
     }
     for (Edge* dependency : node.all_must_end) search.add(*dependency);
     if (node.need.room > 0 &&
-        search.stuck_permits.emplace(node.edge->target_lane, held_in(node.edge->target_lane))
+        search.stuck_permits.emplace(node.edge->target_lane_, held_in(node.edge->target_lane_))
             .second) {
-      if (const auto lane = lanes_.find(node.edge->target_lane); lane != lanes_.end()) {
+      if (const auto lane = lanes_.find(node.edge->target_lane_); lane != lanes_.end()) {
         for (WaiterNode& holder : lane->second.holders) {
           for (Edge& held : holder.edges) search.add(held);
         }
@@ -326,7 +467,10 @@ void WaitGraph::explore(Search& search) {
     }
     for (const Scheduler* scheduler : node.threads) {
       if (!search.stuck_threads.emplace(scheduler, blocked_threads(scheduler)).second) continue;
-      for (Edge& blocked : threads_.at(scheduler)) search.add(blocked);
+      for (ThreadNode& thread : blocked_.at(scheduler)) {
+        search.open_in_thread.emplace(&thread, thread.edges.size());
+        for (Edge& blocked : thread.edges) search.add_with_return(blocked);
+      }
     }
     search.nodes[i] = std::move(node);
   }
@@ -335,32 +479,43 @@ void WaitGraph::explore(Search& search) {
 // Marks the edges that can end. Backwards, so that a chain takes one pass.
 void WaitGraph::settle(Search& search) {
   const auto can_end = [&](const Search::Node& node) {
-    if (node.edge->bounded || (node.edge->task != nullptr && node.edge->task->done())) return true;
+    const Edge& edge = *node.edge;
+    if (edge.bounded || edge.over_ || (edge.task != nullptr && edge.task->done())) return true;
     for (const Edge* dependency : node.all_must_end) {
-      if (!dependency->can_end) return false;
+      if (!dependency->can_end_) return false;
     }
     if (node.need.room > 0 &&
-        search.stuck_permits[node.edge->target_lane] + node.need.room > node.need.limit) {
+        search.stuck_permits[edge.target_lane_] + node.need.room > node.need.limit) {
       return false;
     }
     return std::none_of(node.threads.begin(), node.threads.end(), [&](const Scheduler* scheduler) {
       return search.stuck_threads[scheduler] >= scheduler->max_threads();
     });
   };
+  // A thread is free when its wait has ended and, if the task gave its permit back, when that has come back.
+  const auto mark = [&](Edge& edge) {
+    edge.can_end_ = true;
+    WaiterNode* node = edge.node_;
+    if (node != nullptr && &edge == &node->comes_back) {
+      for (const Edge& wait : node->edges) {
+        if (wait.can_end_ && wait.seen_ == search.number) search.let_thread_go(wait);
+      }
+      return;
+    }
+    if (node == nullptr || !node->is_away() || node->comes_back.can_end_) {
+      search.let_thread_go(edge);
+    }
+    if (node == nullptr || --search.open[node] > 0 || !node->holds_permit) return;
+    const auto lane = search.stuck_permits.find(node->lane);
+    if (lane != search.stuck_permits.end()) lane->second -= node->units;
+  };
   bool changed = true;
   while (changed) {
     changed = false;
     for (auto node = search.nodes.rbegin(); node != search.nodes.rend(); ++node) {
-      Edge& edge = *node->edge;
-      if (edge.can_end || !can_end(*node)) continue;
-      edge.can_end = true;
+      if (node->edge->can_end_ || !can_end(*node)) continue;
+      mark(*node->edge);
       changed = true;
-      if (edge.node != nullptr && --search.open[edge.node] == 0 && edge.node->holds_permit) {
-        const auto lane = search.stuck_permits.find(edge.node->lane);
-        if (lane != search.stuck_permits.end()) lane->second -= edge.node->units;
-      }
-      const auto threads = search.stuck_threads.find(edge.thread);
-      if (threads != search.stuck_threads.end()) --threads->second;
     }
   }
 }
@@ -380,7 +535,7 @@ bool WaitGraph::free_what_is_stuck(LaneId lane) {
       }
       explore(search);
       settle(search);
-      const auto is_stuck = [](const Edge& edge) { return !edge.can_end && edge.can_give_back; };
+      const auto is_stuck = [](const Edge& edge) { return !edge.can_end_ && edge.can_give_back; };
       const auto stuck = std::find_if(
           found->second.holders.begin(), found->second.holders.end(), [&](const WaiterNode& one) {
             return std::any_of(one.edges.begin(), one.edges.end(), is_stuck);
@@ -390,6 +545,7 @@ bool WaitGraph::free_what_is_stuck(LaneId lane) {
       if (Runnable* runnable = waiter.owner().give_back_permit(waiter)) {
         to_post.emplace_back(&waiter.owner().scheduler(), runnable);
       }
+      leave_lane(*stuck, waiter);
       let_lane_go(*stuck);
       any = true;
     }

@@ -2,7 +2,9 @@
 // task, which is a part of that task. It needs no thread of a scheduler.
 //
 //   InlineRun run(timers);
-//   TaskAccess::start(task, context, run);        // context.scheduler is &run
+//   const TaskContext context = ...;              // context.scheduler is &run
+//   run.begin(context.operation);
+//   TaskAccess::start(task, context, run);
 //   run.wait();
 //
 // Thread safety: post() and done() from any thread; the rest from the one that made it.
@@ -24,8 +26,11 @@ class InlineRun final : public Scheduler, public Completion {
   InlineRun(const InlineRun&) = delete;
   InlineRun& operator=(const InlineRun&) = delete;
 
-  // Returns when the coroutine, whose operation is `part`, has ended.
-  void wait(const Operation& part);
+  // The calling thread is going to run a coroutine, whose operation is `part`. Comes before it starts, so that its
+  // waits know of the thread.
+  void begin(const Operation& part);
+  // Returns when the coroutine has ended.
+  void wait();
 
   void post(Runnable& runnable) override;
   TimePoint now() const override { return timers_.now(); }
@@ -39,7 +44,8 @@ class InlineRun final : public Scheduler, public Completion {
   struct State;
 
   Scheduler& timers_;
-  const std::unique_ptr<State> state_;
+  // Shared with whoever posts just now: the item may be run, and this object be gone, before post() returns.
+  const std::shared_ptr<State> state_;
 };
 
 }  // namespace keyway::detail

@@ -56,25 +56,33 @@ struct StopTokenAwaiter {
   std::stop_token token;
 };
 
-// Counts tasks that run side by side; the last one to end resumes whoever waits for all.
+// Counts branches of an operation, which run side by side; the last one to end resumes the operation.
 class WhenAllLatch final : public Completion {
  public:
-  explicit WhenAllLatch(std::size_t tasks) : left_(tasks + 1) {}
+  explicit WhenAllLatch(std::size_t branches) : left_(branches + 1) {}
 
+  // Comes before the first branch starts.
+  void begin(const Operation& operation) noexcept { operation_ = &operation; }
   // True if some are still at work: the caller suspends.
-  bool wait(std::coroutine_handle<> waiting, const Operation& operation) noexcept {
+  bool wait(std::coroutine_handle<> waiting) noexcept {
     waiting_ = waiting;
-    operation_ = &operation;
-    // acq_rel: what each task wrote is seen by whoever comes last.
+    // acq_rel: what each branch wrote is seen by whoever comes last.
     return left_.fetch_sub(1, std::memory_order_acq_rel) != 1;
   }
   std::coroutine_handle<> done() noexcept override {
+    branch_ends(*operation_);  // before it counts: the task may be gone afterwards
+    return count_one();
+  }
+  // A branch that was not started.
+  void skip() noexcept { count_one(); }
+
+ private:
+  std::coroutine_handle<> count_one() noexcept {
     if (left_.fetch_sub(1, std::memory_order_acq_rel) != 1) return std::noop_coroutine();
     continue_as(*operation_);
     return waiting_;
   }
 
- private:
   Atomic<std::size_t> left_;
   std::coroutine_handle<> waiting_;
   const Operation* operation_ = nullptr;
@@ -86,8 +94,9 @@ struct WhenAllAwaiter {
   template <class Promise>
   bool await_suspend(std::coroutine_handle<Promise> waiting) {
     const TaskContext& context = waiting.promise().context();
+    latch.begin(context.operation);
     start(context, latch);
-    return latch.wait(waiting, context.operation);
+    return latch.wait(waiting);
   }
   void await_resume() const noexcept {}
 

@@ -24,9 +24,12 @@
 namespace keyway {
 
 class Lane;
+class WantedLock;
+class WantedWork;
 
 namespace detail {
 
+class Operation;
 class TaskCore;
 
 // Told once that it may go on.
@@ -57,6 +60,19 @@ class TaskWait {
   virtual void end(Wakeup& wakeup) noexcept = 0;
 };
 
+// A wait that a task, or a part of it, is going to begin.
+struct IntendedWait {
+  const Operation& operation;  // that waits
+  // What it waits for: one of these.
+  TaskCore* task = nullptr;
+  const WantedLock* lock = nullptr;
+  const WantedWork* work = nullptr;
+
+  bool bounded = false;    // it ends by itself, by a timeout
+  bool blocks = false;     // the calling thread waits, not a coroutine
+  bool can_refuse = true;  // false: it begins in any case
+};
+
 // The executor, as its tasks and handles see it.
 class TaskOwner {
  public:
@@ -68,11 +84,13 @@ class TaskOwner {
   // Blocks the calling thread until `task`, one of this owner's, is done. An error (kWaitCycle) if that would
   // never be.
   virtual Result<Waited> wait(TaskCore& task, const TimePoint* deadline, std::stop_token stop) = 0;
-  // `waiter`, one of this owner's and the calling one, is going to wait for `target`. Error as above.
-  // `bounded`: it ends by itself, by a timeout.
-  // `blocks`: the calling thread waits, not a coroutine.
-  virtual Result<std::unique_ptr<TaskWait>> begin_wait(TaskCore& waiter, TaskCore& target,
-                                                       bool bounded, bool blocks) = 0;
+  // `waiter`, one of this owner's and the calling one, is going to wait. An error (kWaitCycle, kNoThread) if that could
+  // never end; then it has given nothing back.
+  virtual Result<std::unique_ptr<TaskWait>> begin_wait(TaskCore& waiter,
+                                                       const IntendedWait& wait) = 0;
+  // A branch of `task`, one of this owner's, is about to end; other branches may wait. They need what the task
+  // gave back for them, and took again for the branch.
+  virtual void branch_ends(TaskCore& task) noexcept = 0;
   // `task`, one of this owner's and the calling one, is going to do nothing for a while: gives its global permit
   // back, if there is a global limit.
   virtual std::unique_ptr<TaskWait> begin_rest(TaskCore& task) = 0;

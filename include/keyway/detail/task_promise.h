@@ -41,6 +41,8 @@ inline TaskContext branch_of(const TaskContext& context) {
 void resume_as(const Operation& operation, std::coroutine_handle<> coroutine);
 // The calling coroutine resumes another one next, of which it was a part.
 void continue_as(const Operation& operation) noexcept;
+// A branch of the operation is about to end.
+void branch_ends(const Operation& whole) noexcept;
 
 // Told when a coroutine that nobody awaits by co_await has ended; says what to resume.
 class Completion {

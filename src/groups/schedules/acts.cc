@@ -92,7 +92,6 @@ ForeignCoroutine GroupSchedule::follow(TaskHandle<int> handle, Followed& followe
 }
 
 void GroupSchedule::act() {
-  ++acts_begun_;
   ++acts_in_progress_;
   const std::size_t index = any_group();
   std::string who;

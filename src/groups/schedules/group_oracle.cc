@@ -227,19 +227,13 @@ void GroupOracle::check_tasks_come_back() {
   for (const Permits* permits : all_permits_) {
     const Group& group = groups_[permits->group_];
     if (permits->open_waits_ == 0 || group.adapts) continue;
-    bool over = true;
-    std::string waiter;
-    int waits = 0;
-    for (const Wait* wait : waits_) {
-      if (wait->permits_ != permits) continue;
-      over = over && wait->over_ && wait->over_();
-      waiter = wait->waiter_;
-      ++waits;
-    }
-    if (!over || waits < permits->open_waits_) continue;
+    const auto over = std::find_if(waits_.begin(), waits_.end(), [&](const Wait* wait) {
+      return wait->permits_ == permits && wait->over_ && wait->over_();
+    });
+    if (over == waits_.end()) continue;
     const int needed = std::min(permits->cost_, group.least_limit);
     const int others = units_held_at_most(permits->group_) - permits->units_;
-    expect(others + needed > group.least_limit, "a wake-up was lost: " + waiter +
+    expect(others + needed > group.least_limit, "a wake-up was lost: " + (*over)->waiter_ +
                                                     " does not come back from its wait although "
                                                     "there is room");
   }

@@ -116,9 +116,8 @@ class GroupSchedule final : public TaskLifecycleListener {
   // Waits of a task that its submitter runs are not known to the executor: a listener that drains would not be refused
   // if such a task waited for it.
   static bool may_wait_in(Body& body);
-  struct Branches;
   Task<int> branches(std::size_t index, std::string id);
-  Task<int> branch(Body& body, Branches& all, std::size_t number);
+  Task<int> branch(Body& body, std::size_t own_index, std::string task, std::size_t number);
   // Whether the error may end a wait of `waiter` for `target`.
   void check_refusal(const std::string& waiter, const std::string& target, const Exception& error);
   void check_result(const std::string& id, TaskStatus status);
@@ -161,7 +160,6 @@ class GroupSchedule final : public TaskLifecycleListener {
   GroupOracle oracle_{sim_};
   int next_id_ = 0;
   int acts_left_ = 0;         // of the listener
-  int acts_begun_ = 0;        // of all code
   int acts_in_progress_ = 0;  // the same
   bool ending_ = false;       // everything was resumed, and is not paused again
   bool closing_ = false;      // no more acts begin

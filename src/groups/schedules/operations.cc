@@ -345,6 +345,9 @@ void GroupSchedule::close() {
 
 bool GroupSchedule::is_stuck() {
   const GroupStats stats = executor_->stats();
+  if (says_all_ && stats.waiting > 0) {
+    for (const char* group : kScheduleGroups) std::cerr << executor_->explain(group) << '\n';
+  }
   expect(stats.waiting == 0, "a wake-up was lost: " + std::to_string(stats.waiting) + " wait");
   expect(stats.running == 0, "a permit was lost: " + std::to_string(stats.running) + " run");
   expect(acts_in_progress_ == 0, "a listener, a continuation or a call waits for ever");

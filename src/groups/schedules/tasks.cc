@@ -171,69 +171,41 @@ int GroupSchedule::acts_once(std::size_t index, const std::string& id) {
 
 // ---- branches
 
-struct GroupSchedule::Branches {
-  struct Branch {
-    std::size_t group = 0;
-    std::string id{};
-    TaskHandle<int> handle{};
-    bool waits = false;
-  };
-  std::size_t group;
-  std::string task;
-  std::array<Branch, 3> branches{};
-  int acts_begun;              // when the first branch began
-  bool began_together = true;  // no other code ran between the beginnings of their waits
-};
-
-// Branches that each wait for a task. If the task had to give permits back for that, all go on when all their waits are
-// over.
+// Branches that each wait for a task. Each goes on when its own wait is over and the task has its permits.
 Task<int> GroupSchedule::branches(std::size_t index, std::string id) {
   Body body(*this, index, id);
   if (!may_wait_in(body)) co_return 1;
-  Branches all{.group = index, .task = id, .acts_begun = acts_begun_};
   if (one_in(2)) {
-    co_await when_all(branch(body, all, 0), branch(body, all, 1));
+    co_await when_all(branch(body, index, id, 0), branch(body, index, id, 1));
   } else {
-    co_await when_all(branch(body, all, 0), branch(body, all, 1), branch(body, all, 2));
+    co_await when_all(branch(body, index, id, 0), branch(body, index, id, 1),
+                      branch(body, index, id, 2));
   }
   co_return 1;
 }
 
-Task<int> GroupSchedule::branch(Body& body, Branches& all, std::size_t number) {
-  Branches::Branch& self = all.branches[number];
-  self.group = any_group();
-  self.id = all.task + "-" + std::to_string(number);
+Task<int> GroupSchedule::branch(Body& body, std::size_t own_index, std::string task,
+                                std::size_t number) {
+  const std::size_t index = any_group();
+  const std::string id = task + "-" + std::to_string(number);
   try {
-    self.handle = executor_->submit(kScheduleGroups[self.group], self.id,
-                                    [this, index = self.group, id = self.id, naps = below(3)] {
-                                      return nap(index, id, naps, microseconds(1 + below(50)));
-                                    });
-    if (acts_begun_ != all.acts_begun) all.began_together = false;
-    Wait wait(oracle_, all.task, self.id, self.handle.is_done() ? nullptr : body.permits(),
-              self.group == all.group, [&] { return self.handle.is_done(); });
-    self.waits = !self.handle.is_done() && body.permits() != nullptr;
-    bool gave_back = oracle_.has_global_limit();
+    TaskHandle<int> handle =
+        executor_->submit(kScheduleGroups[index], id, [this, index, id, naps = below(3)] {
+          return nap(index, id, naps, microseconds(1 + below(50)));
+        });
+    Wait wait(oracle_, task, id, handle.is_done() ? nullptr : body.permits(), index == own_index,
+              [&] { return handle.is_done(); });
     try {
-      check_result(self.id, (co_await self.handle).status);
+      check_result(id, (co_await handle).status);
     } catch (const RejectedError&) {
-      check_result(self.id, TaskStatus::kRejected);
+      check_result(id, TaskStatus::kRejected);
     } catch (const Exception& error) {
       if (error.code() == ErrorCode::kWaitCycle) wait.refused();
-      if (error.code() == ErrorCode::kWaitCycle) self.waits = false;
-      check_refusal(all.task, self.id, error);
+      check_refusal(task, id, error);
       co_return 1;
     }
-    for (const Branches::Branch& other : all.branches) {
-      gave_back = gave_back || (other.waits && other.group == all.group);
-    }
-    if (self.waits && gave_back && all.began_together && !oracle_.task(all.task).may_be_stopped) {
-      for (const Branches::Branch& other : all.branches) {
-        expect(!other.waits || other.handle.is_done(),
-               self.id + " went on before the wait for " + other.id + " was over");
-      }
-    }
   } catch (const Exception& error) {
-    check_refusal(all.task, self.id, error);
+    check_refusal(task, id, error);
   }
   co_return 1;
 }

@@ -1,0 +1,249 @@
+// Locks held by tasks that gave permits back and want them again: who waits for such a lock must leave them their way
+// back. Each of these tests hung before.
+#include <coroutine>
+#include <latch>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include <gtest/gtest.h>
+
+#include "keyway/group_executor.h"
+#include "keyway/key_locks.h"
+#include "keyway/rest.h"
+#include "keyway/serial_dispatcher.h"
+#include "keyway/testing/sim_scheduler.h"
+#include "support/foreign_coroutine.h"
+#include "support/own_process.h"
+
+namespace keyway {
+namespace {
+
+using namespace std::chrono_literals;
+
+// True if the lock was taken; false if the wait for it was refused because it could never end.
+bool takes(KeyLocks& locks, std::string_view key) {
+  try {
+    const KeyLocks::Guard guard = locks.lock(key);
+    return true;
+  } catch (const Exception& exception) {
+    EXPECT_EQ(exception.code(), ErrorCode::kWaitCycle) << exception.what();
+    return false;
+  }
+}
+
+// ---- a permit of the own group
+
+TEST(LockReturns, ATaskThatJoinedOneOfItsGroupComesBack) {
+  expect_ends([] {
+    for (std::uint64_t seed = 0; seed < 200; ++seed) {
+      testing::SimScheduler sim(seed);
+      KeyLocks locks;
+      GroupExecutor executor({}, sim);
+      auto t1 = executor.submit("g", "T1", [&] {
+        const KeyLocks::Guard guard = locks.lock("k");
+        auto x = executor.submit("g", "X", [] {});
+        executor.post("g", "Y", [&] { takes(locks, "k"); }).value();
+        EXPECT_TRUE(x.join().ok());
+      });
+      EXPECT_TRUE(t1.join().ok());
+      executor.drain();
+    }
+  });
+}
+
+TEST(LockReturns, ACoroutineThatAwaitedOneOfItsGroupComesBack) {
+  expect_ends([] {
+    for (std::uint64_t seed = 0; seed < 200; ++seed) {
+      testing::SimScheduler sim(seed);
+      KeyLocks locks;
+      GroupExecutor executor({}, sim);
+      auto t1 = executor.submit("g", "T1", [&]() -> Task<void> {
+        const KeyLocks::Guard guard = co_await locks.lock_async("k");
+        auto x = executor.submit("g", "X", [] {});
+        executor
+            .post("g", "Y",
+                  [&]() -> Task<void> {
+                    try {
+                      const KeyLocks::Guard next = co_await locks.lock_async("k");
+                    } catch (const Exception& exception) {
+                      EXPECT_EQ(exception.code(), ErrorCode::kWaitCycle);
+                    }
+                  })
+            .value();
+        co_await x;
+      });
+      EXPECT_TRUE(t1.join().ok());
+      executor.drain();
+    }
+  });
+}
+
+TEST(LockReturns, ATaskWhoseWaitTimedOutComesBack) {
+  expect_ends([] {
+    KeyLocks locks;
+    GroupExecutor executor({});
+    std::optional<bool> y_took;
+    auto t1 = executor.submit("g", "T1", [&] {
+      const KeyLocks::Guard guard = locks.lock("k");
+      executor.post("g", "Y", [&] { y_took = takes(locks, "k"); }).value();
+      auto x = executor.submit("g", "X", [] {});
+      x.join_for(100ms);
+    });
+    EXPECT_TRUE(t1.join().ok());
+    executor.drain();
+    EXPECT_EQ(y_took, false);
+  });
+}
+
+TEST(LockReturns, ABranchComesBackWhileAnotherOneWaits) {
+  expect_ends([] {
+    KeyLocks locks;
+    testing::SimScheduler sim;
+    GroupExecutor executor({}, sim);
+    bool y_took = false;
+    const auto holds = [&]() -> Task<void> {
+      const KeyLocks::Guard guard = co_await locks.lock_async("k");
+      auto x = executor.submit("g", "X", []() -> Task<void> { co_await sleep_for(50ms); });
+      co_await x;
+    };
+    const auto waits = [&]() -> Task<void> {
+      auto y = executor.submit("other", "Y", [&]() -> Task<void> {
+        co_await sleep_for(150ms);
+        y_took = takes(locks, "k");
+      });
+      co_await y;
+    };
+    auto t1 =
+        executor.submit("g", "T1", [&]() -> Task<void> { co_await when_all(holds(), waits()); });
+    EXPECT_TRUE(t1.join().ok());
+    EXPECT_TRUE(y_took);
+  });
+}
+
+// ---- a permit of the global limit
+
+TEST(LockReturns, AWaitForALockLeavesTheGlobalPermitToOthers) {
+  expect_ends([] {
+    KeyLocks locks;
+    GroupExecutor executor({.global_max_in_flight = 1});
+    KeyLocks::Guard guard = locks.lock("k");
+    std::latch y_runs(1);
+    bool y_took = false;
+    executor
+        .post("y",
+              [&] {
+                y_runs.count_down();
+                y_took = takes(locks, "k");
+              })
+        .value();
+    y_runs.wait();
+    EXPECT_TRUE(executor.submit("x", [] {}).join().ok());
+    guard.release();
+    executor.drain();
+    EXPECT_TRUE(y_took);
+  });
+}
+
+TEST(LockReturns, ATaskThatJoinedUnderAGlobalLimitComesBack) {
+  expect_ends([] {
+    KeyLocks locks;
+    GroupExecutor executor({.global_max_in_flight = 1});
+    bool y_took = false;
+    auto t = executor.submit("a", [&] {
+      const KeyLocks::Guard guard = locks.lock("k");
+      auto x = executor.submit("b", [] {});
+      executor.post("c", [&] { y_took = takes(locks, "k"); }).value();
+      EXPECT_TRUE(x.join().ok());
+    });
+    EXPECT_TRUE(t.join().ok());
+    executor.drain();
+    EXPECT_TRUE(y_took);
+  });
+}
+
+TEST(LockReturns, ATaskThatRestedComesBack) {
+  expect_ends([] {
+    KeyLocks locks;
+    GroupExecutor executor({.global_max_in_flight = 1});
+    bool y_took = false;
+    auto t = executor.submit("a", [&]() -> Task<void> {
+      const KeyLocks::Guard guard = co_await locks.lock_async("k");
+      executor.post("c", [&] { y_took = takes(locks, "k"); }).value();
+      co_await rest_for(20ms);
+    });
+    EXPECT_TRUE(t.join().ok());
+    executor.drain();
+    EXPECT_TRUE(y_took);
+  });
+}
+
+TEST(LockReturns, ACallOfADispatcherWithOneWorkerComesBack) {
+  expect_ends([] {
+    KeyLocks locks;
+    SerialDispatcher dispatcher({.workers = 1});
+    bool c_took = false;
+    const auto done = dispatcher.run("a", [&] {
+      const KeyLocks::Guard guard = locks.lock("k");
+      dispatcher.post("c", [&] { c_took = takes(locks, "k"); }).value();
+      EXPECT_EQ(dispatcher.run("b", [] { return 1; }).value(), 1);
+    });
+    EXPECT_TRUE(done.ok());
+    dispatcher.shutdown(10s);
+    EXPECT_TRUE(c_took);
+  });
+}
+
+TEST(LockReturns, ALockThatWasAwaitedUnderAGlobalLimitHasItsPermitAgain) {
+  testing::SimScheduler sim;
+  KeyLocks locks;
+  GroupExecutor executor({.global_max_in_flight = 1}, sim);
+  int running = 0;
+  int most = 0;
+  const auto count = [&]() -> Task<void> {
+    const KeyLocks::Guard guard = co_await locks.lock_async("k");
+    most = std::max(most, ++running);
+    co_await sleep_for(1ms);
+    --running;
+  };
+  const auto free = [&]() -> Task<void> {
+    most = std::max(most, ++running);
+    co_await sleep_for(1ms);
+    --running;
+  };
+  for (int i = 0; i < 20; ++i) {
+    executor.post("locked" + std::to_string(i), count).value();
+    executor.post("free" + std::to_string(i), free).value();
+  }
+  executor.drain();
+  EXPECT_EQ(most, 1);
+}
+
+// ---- coroutines of which no scheduler is known
+
+ForeignCoroutine second(KeyLocks& locks, bool& took) {
+  const KeyLocks::Guard guard = co_await locks.lock_async("m");
+  took = true;
+}
+
+ForeignCoroutine first(KeyLocks& locks, bool& second_took) {
+  KeyLocks::Guard m = co_await locks.lock_async("m");
+  second(locks, second_took);  // stands in line for m
+  const KeyLocks::Guard k = co_await locks.lock_async("k");
+  m.release();
+  m = locks.lock("m");  // needs its next owner to run
+}
+
+TEST(LockReturns, AForeignCoroutineMayWaitForALockThatItHasReleased) {
+  expect_ends([] {
+    KeyLocks locks;
+    bool second_took = false;
+    KeyLocks::Guard k = locks.lock("k");
+    first(locks, second_took);
+    k.release();
+    EXPECT_TRUE(second_took);
+  });
+}
+
+}  // namespace
+}  // namespace keyway
