@@ -10,8 +10,6 @@
 #include <thread>
 #include <vector>
 
-#include <pthread.h>
-
 #include <gtest/gtest.h>
 
 #include "keyway/group_executor.h"
@@ -194,37 +192,35 @@ TEST(ComingBack, ALimitMayGoDownWhileExecuteAllSubmits) {
 
 // ---- coroutines that strangers resume
 
-// Resumes a coroutine wherever set() is called.
-class Event {
- public:
+// Suspends a coroutine until the test resumes it.
+struct Park {
   bool await_ready() const { return false; }
-  void await_suspend(std::coroutine_handle<> coroutine) { waiting_ = coroutine; }
+  void await_suspend(std::coroutine_handle<> coroutine) { parked = coroutine; }
   void await_resume() const {}
-  void set() { waiting_.resume(); }
-
- private:
-  std::coroutine_handle<> waiting_;
+  std::coroutine_handle<>& parked;
 };
 
 TEST(ComingBack, ACoroutineThatIsResumedInsideAnotherTaskLeavesThatTaskItsScope) {
-  SimScheduler sim;
-  GroupExecutor executor({.default_group = {.max_concurrency = 1}}, sim);
-  Event event;
-  const auto branch = [&]() -> Task<int> {
-    co_await event;
-    co_return 1;
-  };
-  auto a = executor.submit("a", [&]() -> Task<int> {
-    auto [one] = co_await when_all(branch());
-    co_return one;
+  expect_ends([] {
+    SimScheduler sim;
+    GroupExecutor executor({.default_group = {.max_concurrency = 1}}, sim);
+    std::coroutine_handle<> parked;
+    const auto branch = [&]() -> Task<int> {
+      co_await Park{parked};
+      co_return 1;
+    };
+    auto a = executor.submit("a", [&]() -> Task<int> {
+      auto [one] = co_await when_all(branch());
+      co_return one;
+    });
+    sim.run_until_idle();
+    auto b = executor.submit("b", [&] {
+      parked.resume();  // runs a to its end, here
+      return executor.submit("b", [] { return 2; }).join().value();
+    });
+    EXPECT_EQ(b.join().value(), 2);
+    EXPECT_EQ(a.join().value(), 1);
   });
-  sim.run_until_idle();
-  auto b = executor.submit("b", [&] {
-    event.set();  // runs a to its end, here
-    return executor.submit("b", [] { return 2; }).join().value();
-  });
-  EXPECT_EQ(b.join().value(), 2);
-  EXPECT_EQ(a.join().value(), 1);
 }
 
 // Goes on on a thread that ends when the coroutine suspends next.
