@@ -293,7 +293,9 @@ Result<bool> GroupEngine::wait_until_quiet(const TimePoint* deadline) {
     KEYWAY_CHECK(end != WaitEnd::kStuck,
                  "tasks are left, but the simulation has nothing more to run");
     // Workers that left their lane may still be on their way out.
-    if (end == WaitEnd::kDone && !shared_) scheduler_.wait_for_turns_in_progress();
+    if (end == WaitEnd::kDone && !shared_ && !scheduler_.wait_for_turns_in_progress(deadline)) {
+      end = WaitEnd::kTimedOut;
+    }
   }
   wait.end(scheduler_);
   return end == WaitEnd::kDone;

@@ -236,7 +236,8 @@ TimePoint GroupEngine::read_clock(const Turn& turn) const {
 }
 
 void GroupEngine::run_turn(Lane& lane, Turn& turn) {
-  const QuietWatch::Use use(quiet_, shared_);
+  // A listener may block, and then only a use makes others wait for it.
+  const QuietWatch::Use use(quiet_, shared_ || policy_.listener != nullptr);
   GroupState* const state = has_states_ ? &GroupState::of(lane) : nullptr;
   const bool rated = state != nullptr && state->tokens;
   LaneTake taken;
