@@ -175,7 +175,7 @@ void Waits::give_back(OfTask& task, bool lane_too, Aftermath& aftermath) {
     count(task);
   }
   if (leaves_gate) dispatch_.leave_gate(lane, aftermath);
-  intake_.made_room(aftermath);
+  intake_.made_room(lane, aftermath);
 }
 
 // A waiting task that holds only its lane's permit does not count as able to run.
@@ -253,7 +253,7 @@ void Waits::return_by(OfTask& task, Next next, Aftermath& aftermath) {
         intake_.change(lane, [&] { return lane.enter_in_front(returning.waiter()); });
     if (entered == Lane::Entered::kNeedsTurn) aftermath.post(lane);
     dispatch_.task_returned(lane, aftermath);
-    if (costly) intake_.room_shrank(lane.key(), aftermath);
+    if (costly && lane.take_need_grew()) intake_.room_shrank(lane.key(), aftermath);
     table_.unpin(lane);
   } else {
     dispatch_.pin_for_gate(lane);
@@ -281,7 +281,7 @@ void Waits::came_back(TaskCore& returning, Lane& lane, std::uint32_t units) {
     if (intake_.change(lane, [&] { return lane.give_back(units); })) aftermath.post(lane);
   }
   dispatch_.leave_gate(lane, aftermath);
-  intake_.made_room(aftermath);
+  intake_.made_room(lane, aftermath);
 }
 
 // From the gate, while the task holds its lane's permit; unless another of its branches gave that back meanwhile.
