@@ -277,22 +277,22 @@ class TaskCore {
   ~TaskCore() = default;
 
  private:
-  // state_: the number of references (13 bits), then flags, the status (3 bits), and a counter (6 bits) that only
+  // state_: the number of references (11 bits), then flags, the status (3 bits), and a counter (8 bits) that only
   // changes so that sleepers look again.
-  static constexpr std::uint32_t kReferences = (1U << 13) - 1;
-  static constexpr std::uint32_t kDone = 1U << 13;
-  static constexpr std::uint32_t kTaken = 1U << 14;
-  static constexpr std::uint32_t kSleepers = 1U << 15;
-  static constexpr std::uint32_t kContinuation = 1U << 16;
-  static constexpr int kStatusShift = 17;
+  static constexpr std::uint32_t kReferences = (1U << 11) - 1;
+  static constexpr std::uint32_t kDone = 1U << 11;
+  static constexpr std::uint32_t kTaken = 1U << 12;
+  static constexpr std::uint32_t kSleepers = 1U << 13;
+  static constexpr std::uint32_t kContinuation = 1U << 14;
+  static constexpr int kStatusShift = 15;
   static constexpr std::uint32_t kStatusMask = 7;
-  static constexpr std::uint32_t kPlace = 1U << 20;
-  static constexpr std::uint32_t kExtras = 1U << 21;
-  static constexpr std::uint32_t kAwaitsRoom = 1U << 22;
-  static constexpr std::uint32_t kHandsOver = 1U << 23;
-  static constexpr std::uint32_t kEnding = 1U << 24;
-  static constexpr std::uint32_t kGlobalQueueFull = 1U << 25;
-  static constexpr std::uint32_t kKick = 1U << 26;
+  static constexpr std::uint32_t kPlace = 1U << 18;
+  static constexpr std::uint32_t kExtras = 1U << 19;
+  static constexpr std::uint32_t kAwaitsRoom = 1U << 20;
+  static constexpr std::uint32_t kHandsOver = 1U << 21;
+  static constexpr std::uint32_t kEnding = 1U << 22;
+  static constexpr std::uint32_t kGlobalQueueFull = 1U << 23;
+  static constexpr std::uint32_t kKick = 1U << 24;
 
   static std::size_t extras_offset(std::size_t names_end) {
     return (names_end + alignof(TaskExtras) - 1) / alignof(TaskExtras) * alignof(TaskExtras);
