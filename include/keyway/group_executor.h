@@ -27,7 +27,8 @@
 //
 // Thread safety: every method from any thread, also from within tasks and listeners.
 // Lifetime: the destructor is shutdown(), then waits for the running tasks. It must not be called by
-// one of the executor's own tasks.
+// one of the executor's own tasks, nor on the last free thread of a pool that its tasks need; an
+// executor without tasks needs no thread to end.
 #pragma once
 
 #include <memory>
@@ -122,7 +123,8 @@ class GroupExecutor : public SubmitWays<GroupExecutor, std::string_view> {
   void resume();
 
   // Waits until a group, or the executor, has no tasks: those submitted meanwhile included. False
-  // when the time is over. Throws Exception (kWaitCycle) within a task that it would wait for.
+  // when the time is over. Throws Exception (kWaitCycle) within a task that it would wait for. drain()
+  // also waits for listeners of the last tasks, except those that call drain() themselves.
   bool drain_group(std::string_view group_key, Duration timeout = Duration::max());
   bool drain(Duration timeout = Duration::max());
 

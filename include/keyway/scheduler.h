@@ -101,9 +101,9 @@ class Scheduler {
 
   // ---- What Keyway's own waits and shutdowns need of a scheduler. Users implement it, but need not call it.
 
-  // Returns when every run() that was in progress at the call has returned, except one on the
-  // calling thread and those that are inside a blocking region.
-  virtual void wait_for_turns_in_progress() = 0;
+  // Waits until every run() that was in progress at the call has returned, except one on the
+  // calling thread and those that are inside a blocking region. False if the deadline came first.
+  virtual bool wait_for_turns_in_progress(const TimePoint* deadline = nullptr) = 0;
   // Sleeps while `word` holds `expected`. REQUIRES: current() is this scheduler; or that is null, and
   // the scheduler is driven.
   virtual Slept sleep(const detail::Atomic<std::uint32_t>& word, std::uint32_t expected,

@@ -16,8 +16,10 @@ namespace keyway {
 // that were submitted with a Conflation other than kNone see each other.
 enum class Conflation : unsigned char {
   kNone,
-  kKeepOldest,     // the new one is turned away: it ends kRejected
-  kKeepNewest,     // one that waits ends kCancelled, and the new one takes its place in the queue
+  kKeepOldest,  // the new one is turned away: it ends kRejected
+  // When the new one has entered the queue, one that waits ends kCancelled: the new one has taken its place in the
+  // queue. A new one that waits for room takes the place of one that waits for room, too.
+  kKeepNewest,
   kCancelRunning,  // the same, and one that runs is asked to stop
   kShareResult,    // the new one does not run: it ends as the other does, with a copy of its value
 };

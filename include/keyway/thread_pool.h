@@ -65,7 +65,7 @@ class ThreadPool final : public Scheduler {
   TimePoint now() const override;
   void add_timer(Timer& timer, TimePoint deadline) override;
   bool cancel_timer(Timer& timer) override;
-  void wait_for_turns_in_progress() override;
+  bool wait_for_turns_in_progress(const TimePoint* deadline = nullptr) override;
   void begin_blocking() override;
   void end_blocking() override;
   void add_idle_listener(IdleListener& listener) override;

@@ -37,7 +37,7 @@ enum class LockRank : std::uint8_t {
 
   // ThreadPool: its idle listeners. Under it: the listeners' calls, which free idle lanes.
   kPoolListeners,
-  // GroupState: an adaptive limit. Under it: the wait graph, everything of groups.
+  // GroupState: an adaptive limit. Under it: nothing.
   kAdaptiveLimit,
   // WaitGraph: all waits of the process. Under it: TaskOwner::need() and give_back_permit(), and
   // WantedLock::in_the_way_of(), hence groups' waits, lanes and shards of a LockTable.

@@ -10,7 +10,10 @@ void Aftermath::perform() {
   const std::unique_ptr<More> rest = std::move(more_);
   for (Runnable* runnable : rest->posts) scheduler_.post(*runnable);
   for (detail::Wakeup* wakeup : rest->wakeups) wakeup->wake();
-  for (const auto& [waiter, came] : rest->room_waiters) waiter->room_came(came);
+  for (const RoomNews& news : rest->room_waiters) {
+    if (news.let_in != nullptr) news.let_in->owner().came_in(*news.let_in);
+    news.waiter->room_came(news.came);
+  }
 }
 
 Aftermath::More& Aftermath::more() {

@@ -15,7 +15,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <utility>
 #include <vector>
 
 #include "keyway/detail/task_core.h"
@@ -42,18 +41,27 @@ class Aftermath {
   }
   void wake(detail::Wakeup& wakeup) { more().wakeups.push_back(&wakeup); }
   void tell(detail::RoomWaiter& waiter, bool came) {
-    more().room_waiters.emplace_back(&waiter, came);
+    more().room_waiters.push_back({&waiter, came, nullptr});
+  }
+  // The same for a task that was let in: its owner is told first.
+  void tell_let_in(detail::RoomWaiter& waiter, detail::TaskCore& task) {
+    more().room_waiters.push_back({&waiter, true, &task});
   }
 
   // REQUIRES: no lock is held. A posted lane or a woken waiter may destroy what this operation worked on.
   void perform();
 
  private:
+  struct RoomNews {
+    detail::RoomWaiter* waiter;
+    bool came;
+    detail::TaskCore* let_in;  // the waiter has a reference until it is told; null: not let in
+  };
   // What few operations have. Every task goes through three of these objects, so they are small.
   struct More {
     std::vector<Runnable*> posts;
     std::vector<detail::Wakeup*> wakeups;
-    std::vector<std::pair<detail::RoomWaiter*, bool>> room_waiters;
+    std::vector<RoomNews> room_waiters;
   };
   More& more();
 

@@ -3,7 +3,8 @@
 // Thread safety: every method from any thread.
 #pragma once
 
-#include <algorithm>
+#include <cstdint>
+#include <map>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -20,93 +21,88 @@ class ConflationTable {
  public:
   using References = std::vector<detail::CoreReference>;
 
-  // What a newcomer finds.
-  struct Found {
-    enum { kNobody, kAnOlderOne, kOneToFollow, kOneOfAnotherType } what = kNobody;
-    References others;  // that it takes the place of, or asks to stop
-  };
-
-  // Enters the task, if it finds nobody: it is to run.
+  // What a newcomer finds. It is entered, and is to run, only if kToRun.
+  enum class Found { kToRun, kAnOlderOne, kOneToFollow, kOneOfAnotherType };
   Found enter(detail::TaskCore& task) KEYWAY_EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
     Entry& entry = entries_[name_of(task)];
-    Found found;
     const Conflation mode = task.extras().conflation;
-    if (!entry.live.empty() && mode == Conflation::kKeepOldest) {
-      found.what = Found::kAnOlderOne;
-      return found;
-    }
+    task.extras().arrival = ++arrivals_;
+    if (!entry.live.empty() && mode == Conflation::kKeepOldest) return Found::kAnOlderOne;
     if (!entry.live.empty() && mode == Conflation::kShareResult) {
-      detail::TaskCore& leader = *entry.live.back();
+      detail::TaskCore& leader = *entry.live.rbegin()->second;
       if (leader.operations().value_type != task.operations().value_type) {
-        found.what = Found::kOneOfAnotherType;
-        return found;
+        return Found::kOneOfAnotherType;
       }
       task.extras().follows = true;
+      task.extras().leader = &leader;
       task.retain();
-      entry.followers.push_back({&leader, detail::CoreReference(&task)});
-      found.what = Found::kOneToFollow;
-      return found;
+      followers_[&leader].emplace(task.extras().arrival, detail::CoreReference(&task));
+      return Found::kOneToFollow;
     }
-    if (mode == Conflation::kKeepNewest || mode == Conflation::kCancelRunning) {
-      for (detail::TaskCore* other : entry.live) {
-        other->retain();
-        other->extras().superseded.store(true, std::memory_order_relaxed);
-        found.others.emplace_back(other);
-      }
-    }
-    entry.live.push_back(&task);
-    return found;
+    entry.live.emplace(task.extras().arrival, &task);
+    return Found::kToRun;
   }
 
-  // The task has ended. Gives those who end with it.
-  References leave(detail::TaskCore& task) KEYWAY_EXCLUDES(mutex_) {
+  // The tasks that run or wait to run and came before `task`, first come first. `superseded`: from now on each of
+  // them is to end when it enters its queue.
+  References older_than(const detail::TaskCore& task, bool superseded) KEYWAY_EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
     const auto found = entries_.find(name_of(task));
     if (found == entries_.end()) return {};
-    Entry& entry = found->second;
-    References ending;
-    for (Follower& follower : entry.followers) {
-      if (follower.leader == &task) ending.push_back(std::move(follower.task));
+    References older;
+    for (const auto& [arrival, other] : found->second.live) {
+      if (arrival >= task.extras().arrival) break;
+      other->retain();
+      // relaxed: the other one looks after it has entered its queue, under whose lock this thread looks for it.
+      if (superseded) other->extras().superseded.store(true, std::memory_order_relaxed);
+      older.emplace_back(other);
     }
-    std::erase_if(entry.followers, [](const Follower& follower) { return !follower.task; });
-    std::erase(entry.live, &task);
-    if (entry.live.empty()) entries_.erase(found);
+    return older;
+  }
+
+  // The task has ended. Returns those that end with it, first come first.
+  References leave(detail::TaskCore& task) KEYWAY_EXCLUDES(mutex_) {
+    MutexLock lock(mutex_);
+    References ending;
+    if (const auto found = followers_.find(&task); found != followers_.end()) {
+      for (auto& [arrival, follower] : found->second) {
+        follower->extras().leader = nullptr;
+        ending.push_back(std::move(follower));
+      }
+      followers_.erase(found);
+    }
+    if (const auto found = entries_.find(name_of(task)); found != entries_.end()) {
+      found->second.live.erase(task.extras().arrival);
+      if (found->second.live.empty()) entries_.erase(found);
+    }
     return ending;
   }
 
   // A follower will not wait any longer. False if it has ended already.
   bool remove_follower(detail::TaskCore& task) KEYWAY_EXCLUDES(mutex_) {
-    detail::CoreReference removed;  // let go of without the mutex
+    detail::CoreReference removed;  // released without the mutex
     MutexLock lock(mutex_);
-    const auto found = entries_.find(name_of(task));
-    if (found == entries_.end()) return false;
-    for (Follower& follower : found->second.followers) {
-      if (follower.task.get() == &task) removed = std::move(follower.task);
-    }
-    return std::erase_if(found->second.followers,
-                         [](const Follower& follower) { return !follower.task; }) > 0;
+    const detail::TaskCore* leader = std::exchange(task.extras().leader, nullptr);
+    if (leader == nullptr) return false;
+    const auto found = followers_.find(leader);
+    const auto place = found->second.find(task.extras().arrival);
+    removed = std::move(place->second);
+    found->second.erase(place);
+    if (found->second.empty()) followers_.erase(found);
+    return true;
   }
 
-  // Calls visit(TaskCore&) for the one that `task` follows, which cannot end meanwhile.
+  // Calls visit(TaskCore&) for the task that `task` follows, which cannot end meanwhile.
   template <class Visit>
   void with_leader(const detail::TaskCore& task, Visit visit) KEYWAY_EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
-    const auto found = entries_.find(name_of(task));
-    if (found == entries_.end()) return;
-    for (const Follower& follower : found->second.followers) {
-      if (follower.task.get() == &task) return visit(*follower.leader);
-    }
+    if (detail::TaskCore* leader = task.extras().leader) visit(*leader);
   }
 
  private:
-  struct Follower {
-    detail::TaskCore* leader;
-    detail::CoreReference task;
-  };
   struct Entry {
-    std::vector<detail::TaskCore*> live;  // in the order they came
-    std::vector<Follower> followers;
+    std::map<std::uint64_t, detail::TaskCore*> live;  // by arrival
   };
 
   static std::string name_of(const detail::TaskCore& task) {
@@ -116,7 +112,11 @@ class ConflationTable {
   }
 
   Mutex<LockRank::kConflation> mutex_;
+  std::uint64_t arrivals_ KEYWAY_GUARDED_BY(mutex_) = 0;
   std::unordered_map<std::string, Entry> entries_ KEYWAY_GUARDED_BY(mutex_);
+  // By their leader; then by arrival.
+  std::unordered_map<const detail::TaskCore*, std::map<std::uint64_t, detail::CoreReference>>
+      followers_ KEYWAY_GUARDED_BY(mutex_);
 };
 
 }  // namespace keyway

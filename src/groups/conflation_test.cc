@@ -1,6 +1,7 @@
 // Tasks with the same id, of which not all are to run.
 #include <atomic>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -185,6 +186,107 @@ TEST_F(ConflationTest, ShutdownEndsAllOfThem) {
 
 TEST_F(ConflationTest, ATaskWithoutAnIdCannotBeConflated) {
   EXPECT_THROW((void)submit("", Conflation::kKeepNewest, "a"), Exception);
+}
+
+// One at a time, and one more may wait; who finds no room waits for some.
+class ConflationInAFullQueue : public ::testing::Test {
+ protected:
+  static constexpr auto kOk = TaskStatus::kSuccess;
+
+  // Submits from a coroutine of another group, which waits for room.
+  void submit_when_there_is_room(const TaskOptions& options, const std::string& text,
+                                 std::optional<TaskStatus>& ended) {
+    const auto submit = [this, id = std::string(options.id), options, text,
+                         &ended]() -> Task<void> {
+      TaskOptions with_id = options;
+      with_id.id = id;
+      const auto work = [this, text](std::stop_token stop) { return run(text, stop); };
+      auto handle = co_await executor_.submit_async("g", with_id, work);
+      ended = (co_await *handle).status;
+    };
+    ASSERT_TRUE(executor_.post("submitter " + text, submit).ok());
+    sim_.run_ready();
+  }
+  Task<void> run(std::string text, std::stop_token) {
+    began_ += text;
+    co_await sleep_for(10ms);
+  }
+  auto submit(const TaskOptions& options, const std::string& text) {
+    return executor_.submit("g", options,
+                            [this, text](std::stop_token stop) { return run(text, stop); });
+  }
+
+  SimScheduler sim_;
+  std::string began_;
+  GroupExecutor executor_{{.groups = {{"g", {.max_concurrency = 1, .queue_threshold = 1}}},
+                           .rejection = RejectionPolicy::kDiscard},
+                          sim_};
+};
+
+TEST_F(ConflationInAFullQueue, ANewTaskThatWaitsForRoomTakesThePlaceOfAnOlderOneThatDoes) {
+  auto busy = submit({.id = "busy"}, "0");
+  sim_.run_ready();
+  auto waits = submit({.id = "waits"}, "1");
+  std::optional<TaskStatus> old;
+  std::optional<TaskStatus> other;
+  std::optional<TaskStatus> newest;
+  const TaskOptions options{.id = "x", .conflation = Conflation::kKeepNewest};
+  submit_when_there_is_room(options, "a", old);
+  submit_when_there_is_room({.id = "y"}, "b", other);
+  submit_when_there_is_room(options, "c", newest);
+  EXPECT_EQ(old, TaskStatus::kCancelled);
+  sim_.run_until_idle();
+  EXPECT_EQ(began_, "01cb");
+  EXPECT_EQ(newest, kOk);
+  EXPECT_EQ(other, kOk);
+}
+
+TEST_F(ConflationInAFullQueue, ATaskThatIsTurnedAwayEndsAndStopsNoOther) {
+  const TaskOptions options{.id = "x", .conflation = Conflation::kCancelRunning};
+  auto runs = submit(options, "a");
+  sim_.run_ready();
+  auto waits = submit({.id = "y"}, "b");
+  EXPECT_EQ(submit(options, "c").join().status, TaskStatus::kRejected);
+  sim_.run_until_idle();
+  EXPECT_EQ(runs.join().status, kOk);
+  EXPECT_EQ(began_, "ab");
+}
+
+TEST_F(ConflationInAFullQueue, ATaskOfAnotherRankTakesTheRoomOfTheOlderOne) {
+  auto busy = submit({.id = "busy"}, "0");
+  sim_.run_ready();
+  auto old = submit({.id = "x", .conflation = Conflation::kKeepNewest}, "a");
+  std::optional<TaskStatus> other;
+  submit_when_there_is_room({.id = "y"}, "c", other);  // must not get the room in between
+  auto urgent = submit({.id = "x", .priority = 1, .conflation = Conflation::kKeepNewest}, "b");
+  EXPECT_EQ(old.join().status, TaskStatus::kCancelled);
+  sim_.run_until_idle();
+  EXPECT_EQ(urgent.join().status, kOk);
+  EXPECT_EQ(other, kOk);
+  EXPECT_EQ(began_, "0bc");
+}
+
+TEST_F(ConflationInAFullQueue, ATaskThatWaitsForRoomStopsARunningOneWhenItIsLetIn) {
+  const TaskOptions options{.id = "x", .conflation = Conflation::kCancelRunning};
+  auto runs = submit(options, "a");
+  sim_.run_ready();
+  auto waits = submit({.id = "y"}, "b");
+  std::optional<TaskStatus> newest;
+  submit_when_there_is_room(options, "c", newest);
+  EXPECT_FALSE(runs.is_done());
+  EXPECT_TRUE(waits.cancel());  // makes room
+  sim_.run_ready();
+  EXPECT_EQ(runs.join().status, TaskStatus::kCancelled);
+  sim_.run_until_idle();
+  EXPECT_EQ(newest, kOk);
+}
+
+TEST_F(ConflationTest, NothingIsSharedAfterShutdown) {
+  auto leader = submit("x", Conflation::kShareResult, "a");
+  sim_.run_ready();
+  executor_.shutdown();
+  EXPECT_THROW((void)submit("x", Conflation::kShareResult, "b"), Exception);
+  sim_.run_until_idle();
 }
 
 TEST(ConflationThreads, ManyThreadsWithFewIdsEndEveryTaskOnce) {

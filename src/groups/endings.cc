@@ -11,8 +11,20 @@ void Endings::tell(std::vector<Ending> endings) {
     MutexLock lock(mutex_);
     for (Ending& ending : endings) endings_.push_back(std::move(ending));
   }
+  tell_added();
+}
+
+void Endings::add(std::vector<Ending> endings) {
+  {
+    MutexLock lock(mutex_);
+    for (Ending& ending : endings) endings_.push_back(std::move(ending));
+  }
+  post_if_needed(sure_helper());
+}
+
+void Endings::tell_added() {
   while (true) {
-    Ending ending = next(on_scheduler_);
+    Ending ending = next(sure_helper());
     if (ending.task == nullptr) return;
     teller_.tell(ending);
   }

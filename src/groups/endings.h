@@ -2,9 +2,9 @@
 // ended with another one.
 //
 // What their users do may take long, and may wait for another of these tasks. So the thread that adds them tells
-// their users one by one, and a posted turn lets the scheduler's threads help it: while one of them is held up, another
-// goes on. For a timer, which must not tell anybody itself, the process's background pool helps too: the scheduler's
-// threads may all be busy with tasks.
+// their users one by one, and the process's background pool helps it: while one thread is held up, another goes on. The
+// scheduler's own threads would not do, since all of them may be blocked or busy with tasks. They help, too, if a timer
+// has ended the task, since the timer's thread must not tell anybody itself.
 //
 // Thread safety: every method from any thread.
 // Lifetime: until idle; the engine counts it as a use.
@@ -30,6 +30,8 @@ struct Ending {
   // Its callable is still there: it is dropped, and this error kept.
   bool has_callable = false;
   std::exception_ptr error{};
+  // Not an end: the task, with a reference of this object's, is asked to stop, which runs the user's stop callbacks.
+  bool asks_to_stop = false;
 };
 
 class Endings {
@@ -52,8 +54,12 @@ class Endings {
   Endings(const Endings&) = delete;
   Endings& operator=(const Endings&) = delete;
 
-  // Tells the users of all of them before it returns, unless a thread of the scheduler's is just telling some.
+  // Tells the users of all of them before it returns, unless another thread is just telling some.
   void tell(std::vector<Ending> endings) KEYWAY_EXCLUDES(mutex_);
+  // The same in two steps, for a caller that tells users of another task in between. They may wait for these: other threads
+  // tell them meanwhile.
+  void add(std::vector<Ending> endings) KEYWAY_EXCLUDES(mutex_);
+  void tell_added() KEYWAY_EXCLUDES(mutex_);
   // Leaves it to other threads: for the timer thread.
   void tell_later(Ending ending) KEYWAY_EXCLUDES(mutex_);
 
@@ -70,6 +76,11 @@ class Endings {
   // Takes the next one, and has a helper posted if there are more. Null task: there is none.
   Ending next(Helper& helper) KEYWAY_EXCLUDES(mutex_);
   void post_if_needed(Helper& helper) KEYWAY_EXCLUDES(mutex_);
+  // On a thread that is there even if the scheduler's are blocked. A scheduler without a background runs every item on a
+  // stack of its own.
+  Helper& sure_helper() {
+    return scheduler_.background() != nullptr ? in_background_ : on_scheduler_;
+  }
 
   Teller& teller_;
   Scheduler& scheduler_;

@@ -149,11 +149,16 @@ Result<void> GroupEngine::enqueue_before(TaskCore& task, std::size_t hash,
 void GroupEngine::wait_for_room(TaskCore& task, detail::RoomWaiter& waiter) {
   task.retain();
   const detail::CoreReference hold(&task);  // a waiter that is told may let go of it
-  {
+  const bool conflated = is_conflated(task);
+  if (!conflated || !supersedes(task) || !wait_in_place_of_older(task, waiter)) {
     Aftermath aftermath(scheduler_);
     intake_.wait_for_room(task, waiter, aftermath);
   }
   expire_if_late(task);
+  // A newer one entered before this one stood in the line.
+  if (conflated && task.extras().superseded.load(std::memory_order_relaxed)) {
+    withdraw_superseded(task);
+  }
   if (table_.closed()) stop_taking();
 }
 

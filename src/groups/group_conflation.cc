@@ -18,39 +18,48 @@ Error other_type_error(const TaskCore& task) {
 // REQUIRES: the caller has a reference to it.
 GroupEngine::Conflated GroupEngine::conflate(TaskCore& task) {
   using Found = ConflationTable::Found;
+  if (table_.closed()) {
+    task.extras().conflation = Conflation::kNone;  // it is not in the table
+    refuse_closed(task);
+  }
   const Found found = conflation_.enter(task);
-  if (found.what == Found::kOneToFollow) return Conflated::kIsIn;
-  if (found.what != Found::kNobody) {
+  if (found == Found::kOneToFollow) return Conflated::kIsIn;
+  if (found != Found::kToRun) {
     task.extras().conflation = Conflation::kNone;  // it is not in the table
     const Error error = other_type_error(task);
     turn_away(task, RejectionReason::kConflated);
-    if (found.what == Found::kOneOfAnotherType) throw Exception(error);
+    if (found == Found::kOneOfAnotherType) throw Exception(error);
     return Conflated::kEnded;
   }
   start_expiry(task);
-  bool is_in = false;
-  for (const detail::CoreReference& other : found.others) {
-    if (!is_in && take_place_of(*other, task)) {
-      is_in = true;
-      continue;
-    }
-    withdraw_superseded(*other);
-    if (task.extras().conflation == Conflation::kCancelRunning && !other->done()) {
-      other->operations().request_stop(*other);
-    }
+  if (!supersedes(task)) return Conflated::kEnters;
+  for (const detail::CoreReference& other : conflation_.older_than(task, /*superseded=*/false)) {
+    if (!take_place_of(*other, task)) continue;
+    after_entering(task);
+    return Conflated::kIsIn;
   }
-  if (is_in) after_entering(task);
-  return is_in ? Conflated::kIsIn : Conflated::kEnters;
+  return Conflated::kEnters;
 }
 
-// True if `other` waited, and `task` stands there now.
+// True if `other` waited in its queue; `task` has entered the queue instead.
 bool GroupEngine::take_place_of(TaskCore& other, TaskCore& task) {
   const QuietWatch::Use use(quiet_);
   Lane* lane = table_.pin_existing(task.group_key(), LaneTable::hash(task.group_key()));
   if (lane == nullptr) return false;
   // A place in the global queue is the queue's, not the task's. Written before anybody can take it.
   task.set_has_place(other.has_place());
-  const bool took = lane->replace(other.waiter(), task.waiter());
+  bool took = false;
+  {
+    Aftermath aftermath(scheduler_);
+    const Lane::Withdrawn replaced =
+        intake_.change(*lane, [&] { return lane->replace(other.waiter(), task.waiter()); });
+    took = replaced.withdrawn;
+    if (replaced.post_turn) aftermath.post(*lane);
+    if (took && Intake::is_costly(task) && lane->take_need_grew()) {
+      intake_.room_shrank(lane->key(), aftermath);
+    }
+    if (took) intake_.made_room(*lane, aftermath);  // it may cost less
+  }
   table_.unpin(*lane);
   if (!took) {
     task.set_has_place(false);
@@ -61,29 +70,96 @@ bool GroupEngine::take_place_of(TaskCore& other, TaskCore& task) {
   return true;
 }
 
-// For one that may wait, may not have entered yet, may run, or have ended.
+// Ends the older tasks that wait, and asks those that run to stop, if `task` is to. REQUIRES: `task` has entered its queue.
+void GroupEngine::supersede_older(const TaskCore& task) {
+  for (const detail::CoreReference& other : conflation_.older_than(task, /*superseded=*/true)) {
+    withdraw_superseded(*other);
+    if (task.extras().conflation == Conflation::kCancelRunning && !other->done()) {
+      other->operations().request_stop(*other);
+    }
+  }
+}
+
+// For a task that may wait, may not have entered yet, may run, or have ended.
 void GroupEngine::withdraw_superseded(TaskCore& task) {
   const QuietWatch::Use use(quiet_);
   bool withdrawn = false;
   {
     Aftermath aftermath(scheduler_);
-    withdrawn = withdraw(task, /*expired=*/false, aftermath);
+    withdrawn = take_out_superseded(task, aftermath);
   }
   if (withdrawn) end_superseded(task);
 }
 
-void GroupEngine::end_superseded(TaskCore& task) {
-  end_unrun(task, TaskStatus::kCancelled,
-            std::make_exception_ptr(
-                CancelledError("the task was superseded by a newer one with the same id")));
+// Takes it out of its queue, or out of the line for room. False if it stands in neither.
+bool GroupEngine::take_out_superseded(TaskCore& task, Aftermath& aftermath) {
+  const RoomLine::Entry outside =
+      task.awaits_room() ? intake_.stop_waiting(task, aftermath) : RoomLine::Entry{};
+  if (outside.task == nullptr) return withdraw(task, /*expired=*/false, aftermath);
+  count_outside(task, {.entered = 1, .cancelled = 1});
+  aftermath.tell(*outside.waiter, true);  // its handle knows
+  return true;
 }
 
-// The copies of the value are made first: once the end is told, the task's handle may take the value.
+// On the thread that made room, in the middle of its own work: users are told elsewhere.
+void GroupEngine::came_in(TaskCore& task) noexcept {
+  if (!is_conflated(task)) return;
+  const QuietWatch::Use use(quiet_);
+  const auto end_later = [&](TaskCore& other) {
+    Aftermath aftermath(scheduler_);
+    if (!take_out_superseded(other, aftermath)) return false;
+    endings_.tell_later(
+        unrun(other, TaskStatus::kCancelled, superseded_error(), RejectionReason{}, aftermath));
+    return true;
+  };
+  if (supersedes(task)) {
+    for (detail::CoreReference& other : conflation_.older_than(task, /*superseded=*/true)) {
+      if (end_later(*other) || other->done()) continue;
+      if (task.extras().conflation == Conflation::kCancelRunning) {
+        endings_.tell_later({.task = other.release(), .asks_to_stop = true});
+      }
+    }
+  }
+  // A newer one entered before.
+  if (task.extras().superseded.load(std::memory_order_relaxed)) end_later(task);
+}
+
+// True if `task` stands in the line for room, in the place of an older one.
+bool GroupEngine::wait_in_place_of_older(TaskCore& task, detail::RoomWaiter& waiter) {
+  for (const detail::CoreReference& other : conflation_.older_than(task, /*superseded=*/false)) {
+    RoomLine::Entry replaced;
+    {
+      Aftermath aftermath(scheduler_);
+      replaced = intake_.wait_in_place_of(*other, task, waiter, aftermath);
+      if (replaced.task == nullptr) continue;
+      count_outside(*other, {.entered = 1, .cancelled = 1});
+      aftermath.tell(*replaced.waiter, true);
+    }
+    end_superseded(*other);
+    return true;
+  }
+  return false;
+}
+
+std::exception_ptr GroupEngine::superseded_error() {
+  return std::make_exception_ptr(
+      CancelledError("the task was superseded by a newer one with the same id"));
+}
+
+void GroupEngine::end_superseded(TaskCore& task) {
+  end_unrun(task, TaskStatus::kCancelled, superseded_error());
+}
+
+// The copies of the value are made first: once the end is told, the task's handle may take the value. The followers are
+// among the endings before a user is told: a listener of this task may wait for them.
 void GroupEngine::tell_all_ends(TaskCore& task, TaskStatus status, TimePoint ended, bool ran,
                                 RejectionReason reason) noexcept {
   std::vector<Ending> followers = followers_of(task, status, ended, reason);
+  if (followers.empty()) return tell_end(task, status, ended, ran, reason);
+  const QuietWatch::Use use(quiet_);  // once all are told, nothing else may keep the engine
+  endings_.add(std::move(followers));
   tell_end(task, status, ended, ran, reason);
-  endings_.tell(std::move(followers));
+  endings_.tell_added();
 }
 
 // The tasks that end with this one, each with a copy of its value. REQUIRES: the task's value is there, and its handle

@@ -82,26 +82,38 @@ Result<void> GroupEngine::set_global_limit(int limit) {
 void GroupEngine::evict_group(std::string_view key) {
   limits_.forget_changes(key);
   const std::size_t hash = LaneTable::hash(key);
-  const Lane* lane = table_.with_lane(key, hash, [](Lane* found) {
-    if (found != nullptr) found->limits_stale.store(true, std::memory_order_relaxed);
-    return found;
-  });
-  if (lane != nullptr) table_.forget_if_idle(lane, hash);
+  Lane* lane = table_.pin_existing(key, hash);
+  if (lane == nullptr) return;
+  lane->limits_stale.store(true, std::memory_order_relaxed);
+  {
+    Aftermath aftermath(scheduler_);
+    intake_.update_if_waited_for(*lane, aftermath);
+  }
+  table_.unpin(*lane);
+  table_.forget_if_idle(lane, hash);
 }
 
 // REQUIRES: a task of the lane has its permit, still.
 void GroupEngine::adapt(Lane& lane, Duration took, TimePoint now) {
   GroupState& state = GroupState::of(lane);
   const auto running = static_cast<int>(lane.counts().running);
-  LaneLimits limits = lane.limits();
+  std::uint32_t limit = 0;
+  {
+    MutexLock lock(state.mutex);
+    const auto found = static_cast<std::uint32_t>(state.adaptive->on_completed(took, running, now));
+    limit = std::min(found, state.most_in_flight);
+    state.adaptive_until = now + kLearntIsKept;
+    state.learnt = limit;
+  }
+  // Two tasks that end at once may come here in either order: the last one to come must tell the newest limit.
   Aftermath aftermath(scheduler_);
-  MutexLock lock(state.mutex);
-  const auto found = static_cast<std::uint32_t>(state.adaptive->on_completed(took, running, now));
-  const std::uint32_t limit = std::min(found, state.most_in_flight);
-  state.adaptive_until = now + kLearntIsKept;
-  if (limits.running == limit) return;
-  limits.running = limit;
-  intake_.set_limits(lane, limits, aftermath);
+  LaneLimits limits = lane.limits();
+  while (limits.running != limit) {
+    limits.running = limit;
+    intake_.set_limits(lane, limits, aftermath);
+    MutexLock lock(state.mutex);
+    limit = state.learnt;
+  }
 }
 
 // ---- pause
@@ -235,19 +247,6 @@ bool GroupEngine::shutdown(Duration timeout) {
   return false;
 }
 
-void GroupEngine::close() {
-  KEYWAY_CHECK(!runs_a_task_here(), "an executor cannot be destroyed by one of its own tasks");
-  shutdown();
-  const WaitEnd end =
-      quiet_.wait([&] { return table_.all_of([](Lane& lane) { return lane.idle(); }); },
-                  /*strict=*/true, nullptr, scheduler_);
-  KEYWAY_CHECK(end == WaitEnd::kDone, "tasks are left, but the simulation has nothing more to run");
-  if (!shared_) scheduler_.wait_for_turns_in_progress();
-  scheduler_.remove_idle_listener(*this);
-}
-
-// ---- waiting until there are no tasks
-
 // All tasks of an engine, or of one group, for the WaitGraph.
 class GroupEngine::AllTasks final : public WantedWork {
  public:
@@ -271,6 +270,26 @@ class GroupEngine::AllTasks final : public WantedWork {
   const std::optional<std::string_view> key_;
 };
 
+void GroupEngine::close() {
+  KEYWAY_CHECK(!runs_a_task_here(), "an executor cannot be destroyed by one of its own tasks");
+  shutdown();
+  const auto lanes_are_idle = [&] { return table_.all_of([](Lane& lane) { return lane.idle(); }); };
+  const AllTasks all(*this);
+  BlockedWait wait;
+  if (!quiet_.is_quiet(lanes_are_idle, /*strict=*/true)) {
+    KEYWAY_CHECK(wait.begin(all, /*bounded=*/false).ok(),
+                 "an executor is destroyed where its tasks can never end: by the last free thread "
+                 "that they need, or while one of them waits for the caller; destroy it elsewhere");
+  }
+  const WaitEnd end = quiet_.wait(lanes_are_idle, /*strict=*/true, nullptr, scheduler_);
+  wait.end(scheduler_);
+  KEYWAY_CHECK(end == WaitEnd::kDone, "tasks are left, but the simulation has nothing more to run");
+  if (!shared_) scheduler_.wait_for_turns_in_progress();
+  scheduler_.remove_idle_listener(*this);
+}
+
+// ---- waiting until there are no tasks
+
 // An error (kWaitCycle) if that could never be.
 Result<bool> GroupEngine::wait_until_quiet(const TimePoint* deadline) {
   const auto lanes_are_empty = [&] {
@@ -292,7 +311,9 @@ Result<bool> GroupEngine::wait_until_quiet(const TimePoint* deadline) {
     KEYWAY_CHECK(end != WaitEnd::kStuck,
                  "tasks are left, but the simulation has nothing more to run");
     // Workers that left their lane may still be on their way out.
-    if (end == WaitEnd::kDone && !shared_) scheduler_.wait_for_turns_in_progress();
+    if (end == WaitEnd::kDone && !shared_ && !scheduler_.wait_for_turns_in_progress(deadline)) {
+      end = WaitEnd::kTimedOut;
+    }
   }
   wait.end(scheduler_);
   return end == WaitEnd::kDone;

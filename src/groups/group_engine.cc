@@ -149,7 +149,8 @@ bool GroupEngine::enter_with_extras(TaskCore& task, std::size_t hash, Lane* lane
 
 void GroupEngine::after_entering(TaskCore& task) {
   expire_if_late(task);
-  // A newer one came before it was in.
+  if (supersedes(task)) supersede_older(task);
+  // A newer one entered before it did.
   if (task.extras().superseded.load(std::memory_order_relaxed)) withdraw_superseded(task);
 }
 
@@ -236,7 +237,8 @@ TimePoint GroupEngine::read_clock(const Turn& turn) const {
 }
 
 void GroupEngine::run_turn(Lane& lane, Turn& turn) {
-  const QuietWatch::Use use(quiet_, shared_);
+  // A listener may block, and then only a use makes others wait for it.
+  const QuietWatch::Use use(quiet_, shared_ || policy_.listener != nullptr);
   GroupState* const state = has_states_ ? &GroupState::of(lane) : nullptr;
   const bool rated = state != nullptr && state->tokens;
   LaneTake taken;
@@ -458,6 +460,11 @@ void GroupEngine::end_unrun(TaskCore& task, TaskStatus status, std::exception_pt
 
 void GroupEngine::tell(Ending& ending) noexcept {
   TaskCore& task = *ending.task;
+  if (ending.asks_to_stop) {
+    task.operations().request_stop(task);
+    task.release();
+    return;
+  }
   if (ending.has_callable) {
     stop_expiry(task);
     task.operations().drop(task, std::move(ending.error));

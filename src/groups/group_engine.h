@@ -149,6 +149,7 @@ class GroupEngine final : public LaneOwner,
   }
   Need need(detail::TaskCore& task) override;
   const detail::TaskCore* ends_with(const detail::TaskCore& task) override;
+  void came_in(detail::TaskCore& task) noexcept override;
   void ended_after_suspension(detail::TaskCore& task) noexcept override;
   Scheduler& scheduler() override { return scheduler_; }
 
@@ -168,7 +169,16 @@ class GroupEngine final : public LaneOwner,
   enum class Conflated { kEnters, kIsIn, kEnded };
   Conflated conflate(detail::TaskCore& task);
   bool take_place_of(detail::TaskCore& other, detail::TaskCore& task);
+  // Whether it ends others with its id when it has entered its queue.
+  static bool supersedes(const detail::TaskCore& task) {
+    const Conflation conflation = task.extras().conflation;
+    return conflation == Conflation::kKeepNewest || conflation == Conflation::kCancelRunning;
+  }
+  void supersede_older(const detail::TaskCore& task);
   void withdraw_superseded(detail::TaskCore& task);
+  bool take_out_superseded(detail::TaskCore& task, Aftermath& aftermath);
+  bool wait_in_place_of_older(detail::TaskCore& task, detail::RoomWaiter& waiter);
+  static std::exception_ptr superseded_error();
   void end_superseded(detail::TaskCore& task);
   bool cancel_follower(detail::TaskCore& task);
   void tell_all_ends(detail::TaskCore& task, TaskStatus status, TimePoint ended, bool ran,

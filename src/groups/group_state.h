@@ -55,6 +55,7 @@ class GroupState final : public LaneExtension {
 
   Mutex<LockRank::kAdaptiveLimit> mutex;
   std::optional<AdaptiveLimit> adaptive KEYWAY_GUARDED_BY(mutex);
+  std::uint32_t learnt KEYWAY_GUARDED_BY(mutex) = 0;  // the newest limit
   // How long what was learnt is kept. Written while somebody is inside, read when nobody is.
   TimePoint adaptive_until{};
 

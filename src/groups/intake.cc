@@ -48,11 +48,18 @@ LaneTable::Entered Intake::enter(TaskCore& task, std::size_t hash, Lane* pinned,
 // Into a lane that must be made, or whose limits have changed.
 LaneTable::Entry Intake::enter_with_limits(TaskCore& task, std::size_t hash, Aftermath& aftermath) {
   const std::string key(task.group_key());
+  const std::uint64_t changes = limits_.changes();
   const LaneLimits limits = limits_.resolve(key);  // user code: under no lock
   const LaneTable::Entry entry = table_.enter(key, hash, task.waiter(), &limits);
+  if (limits_.changes() != changes) {
+    if (Lane* lane = table_.pin_existing(key, hash)) {
+      update_limits(*lane, aftermath);
+      table_.unpin(*lane);
+    }
+  }
   if (entry.has_new_limits) {  // lower than those that were forgotten, or higher
     room_shrank(key, aftermath);
-    made_room(aftermath);
+    made_room_in(key, aftermath);
   }
   return entry;
 }
@@ -65,13 +72,13 @@ LaneTable::Entered Intake::enter_weighed(TaskCore& task, Aftermath& aftermath) {
                                      ? enter_counted(task, lane)
                                      : LaneTable::enter(lane, task.waiter(), /*ranked=*/true);
   if (entry.needs_turn != nullptr) aftermath.post(lane);
-  if (costly) room_shrank(lane.key(), aftermath);
+  if (costly && lane.take_need_grew()) room_shrank(lane.key(), aftermath);
   table_.unpin(lane);
   return entry.entered;
 }
 
 // REQUIRES: the lane is pinned.
-LaneTable::Entry Intake::enter_counted(TaskCore& task, Lane& lane) {
+LaneTable::Entry Intake::enter_counted(TaskCore& task, Lane& lane, bool* queue_full) {
   MutexLock lock(admission_->mutex);
   if (admission_->full()) {
     task.set_found_global_queue_full();
@@ -86,6 +93,7 @@ LaneTable::Entry Intake::enter_counted(TaskCore& task, Lane& lane) {
     if (takes_place) ++admission_->places;
   } else {
     task.set_has_place(false);
+    if (queue_full != nullptr) *queue_full = true;
   }
   return entry;
 }
@@ -97,7 +105,7 @@ void Intake::give_up_place(TaskCore& task, Aftermath& aftermath) {
     --admission_->places;
     task.set_has_place(false);
   }
-  made_room(aftermath);
+  made_global_room(aftermath);
 }
 
 void Intake::count_waiting(bool waits) {
@@ -123,6 +131,16 @@ Lane& Intake::pin(std::string_view key, Aftermath& aftermath) {
   return *lane;
 }
 
+// An eviction marks the lane, then asks here whether a submit waits for room; a submit joins the line, then asks here
+// whether the lane is marked. Both take the line's mutex in between, so one of them sees the other.
+void Intake::update_if_waited_for(Lane& lane, Aftermath& aftermath) {
+  {
+    MutexLock lock(room_line_.mutex);
+    if (room_line_.first(&lane) == nullptr) return;
+  }
+  if (lane.limits_stale.exchange(false, std::memory_order_relaxed)) update_limits(lane, aftermath);
+}
+
 // Two changes at once may come here in either order: the last one to come must tell the newest limits.
 void Intake::update_limits(Lane& lane, Aftermath& aftermath) {
   std::uint64_t told = 0;
@@ -133,8 +151,9 @@ void Intake::update_limits(Lane& lane, Aftermath& aftermath) {
 }
 
 void Intake::set_limits(Lane& lane, LaneLimits limits, Aftermath& aftermath) {
+  const std::uint32_t before = lane.limits().running;
   if (change(lane, [&] { return lane.set_limits(limits); })) aftermath.post(lane);
-  room_shrank(lane.key(), aftermath);
+  if (limits.running < before) room_shrank(lane.key(), aftermath);
   made_room(lane, aftermath);
 }
 
@@ -143,11 +162,11 @@ void Intake::set_global_limit(std::uint32_t limit, Aftermath& aftermath) {
     MutexLock lock(admission_->mutex);
     admission_->limit = limit;
   }
-  made_room(aftermath);
+  made_global_room(aftermath);
 }
 
 void Intake::room_shrank(std::string_view key, Aftermath& aftermath) {
-  if (WaitGraph::instance().room_shrank(owner_, key)) made_room(aftermath);
+  if (WaitGraph::instance().room_shrank(owner_, key)) made_room_in(key, aftermath);
 }
 
 // ---- waiting for room
@@ -158,7 +177,22 @@ void Intake::wait_for_room(TaskCore& task, detail::RoomWaiter& waiter, Aftermath
   table_.pin(lane);  // for here; the first pin goes with the entry
   room_line_.add({&task, &lane, &waiter});
   made_room(lane, aftermath);
+  update_if_waited_for(lane, aftermath);
   table_.unpin(lane);
+}
+
+RoomLine::Entry Intake::wait_in_place_of(TaskCore& old, TaskCore& task, detail::RoomWaiter& waiter,
+                                         Aftermath& aftermath) {
+  Lane* lane = table_.pin_existing(task.group_key(), LaneTable::hash(task.group_key()));
+  if (lane == nullptr) return {};
+  task.set_awaits_room(true);
+  const RoomLine::Entry replaced = room_line_.replace(old, {&task, lane, &waiter});
+  if (replaced.task != nullptr) {
+    old.set_awaits_room(false);
+    made_room(*lane, aftermath);  // it may cost less, or there is room by now
+  }
+  table_.unpin(*lane);  // the pin of `old` goes with the entry
+  return replaced;
 }
 
 RoomLine::Entry Intake::stop_waiting(TaskCore& task, Aftermath& aftermath) {
@@ -175,9 +209,35 @@ bool Intake::globally_full() {
   return admission_->full();
 }
 
+void Intake::made_room_in(std::string_view key, Aftermath& aftermath) {
+  if (room_line_.empty()) return;
+  Lane* lane = table_.pin_existing(key, LaneTable::hash(key));
+  if (lane == nullptr) return;
+  made_room(*lane, aftermath);
+  table_.unpin(*lane);
+}
+
+void Intake::let_in_after(Lane& changed, Aftermath& aftermath) {
+  if (admission_ == nullptr) return let_in(changed, aftermath);
+  room_line_.queue_has_room(&changed);
+  let_all_in(aftermath);
+}
+
+// REQUIRES: there is a global queue.
 void Intake::let_all_in(Aftermath& aftermath) {
-  if (admission_ != nullptr && globally_full()) return;
-  for (Lane* lane : room_line_.lanes()) let_in(*lane, aftermath);
+  std::string last;  // no key is empty
+  while (!globally_full()) {
+    Lane* lane = nullptr;
+    {
+      MutexLock lock(room_line_.mutex);
+      lane = room_line_.candidate_after(last);
+      if (lane == nullptr) return;
+      last = lane->key();
+      table_.pin(*lane);  // others may let in all that wait for it
+    }
+    let_in(*lane, aftermath);
+    table_.unpin(*lane);
+  }
 }
 
 // Lets in as many as there is room for.
@@ -191,17 +251,19 @@ void Intake::let_in(Lane& lane, Aftermath& aftermath) {
       if (first == nullptr) return;
       entry = *first;
       costly = is_costly(*entry.task);
+      bool queue_full = false;
       const LaneTable::Entry entered =
           admission_ != nullptr
-              ? enter_counted(*entry.task, lane)
+              ? enter_counted(*entry.task, lane, &queue_full)
               : LaneTable::enter(lane, entry.task->waiter(), is_ranked(*entry.task));
+      if (queue_full) room_line_.queue_was_full(&lane);
       if (entered.entered != LaneTable::Entered::kIn) return;
       entry.task->set_awaits_room(false);
       room_line_.pop_first(&lane);
       if (entered.needs_turn != nullptr) aftermath.post(*entered.needs_turn);
     }
-    aftermath.tell(*entry.waiter, true);
-    if (costly) room_shrank(lane.key(), aftermath);
+    aftermath.tell_let_in(*entry.waiter, *entry.task);
+    if (costly && lane.take_need_grew()) room_shrank(lane.key(), aftermath);
     table_.unpin(lane);
   }
 }

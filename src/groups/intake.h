@@ -44,6 +44,8 @@ class Intake {
   Lane& pin(std::string_view key, Aftermath& aftermath);
   // Tells the lane what limits its group has now. REQUIRES: it is pinned.
   void update_limits(Lane& lane, Aftermath& aftermath);
+  // The same if a submit waits for room and the lane's limits were forgotten.
+  void update_if_waited_for(Lane& lane, Aftermath& aftermath);
   void set_limits(Lane& lane, LaneLimits limits, Aftermath& aftermath);
   void set_global_limit(std::uint32_t limit, Aftermath& aftermath);
   // Fewer may run in the lane than before, or a costlier task stands in it: tasks that wait may have to give permits
@@ -53,20 +55,25 @@ class Intake {
   // ---- submits that wait for room
 
   void wait_for_room(detail::TaskCore& task, detail::RoomWaiter& waiter, Aftermath& aftermath);
+  // The same in the place of `old`, a task of the same group, which it returns. An entry without a task if `old` does not
+  // stand in the line (any more): then `task` does not either.
+  RoomLine::Entry wait_in_place_of(detail::TaskCore& old, detail::TaskCore& task,
+                                   detail::RoomWaiter& waiter, Aftermath& aftermath);
   // Takes a task out of the line. An entry without a task if it does not stand there (any more).
   RoomLine::Entry stop_waiting(detail::TaskCore& task, Aftermath& aftermath);
   // All of them; their lanes are still pinned.
   std::vector<RoomLine::Entry> stop_all() { return room_line_.remove_all(); }
   std::size_t waiting_for_room() const { return room_line_.size(); }
 
-  // There is, or may be, room in this lane, or in the global queue. REQUIRES: no lock is held. The lane may be gone.
+  // There is, or may be, room in this lane, and so perhaps in the global queue. REQUIRES: no lock is held. The lane may be
+  // gone.
   void made_room(Lane& lane, Aftermath& aftermath) {
-    if (room_line_.empty()) [[likely]]
-      return;
-    admission_ != nullptr ? let_all_in(aftermath) : let_in(lane, aftermath);
-  }
-  void made_room(Aftermath& aftermath) {
     if (!room_line_.empty()) [[unlikely]]
+      let_in_after(lane, aftermath);
+  }
+  // The same for the global queue only.
+  void made_global_room(Aftermath& aftermath) {
+    if (admission_ != nullptr && !room_line_.empty()) [[unlikely]]
       let_all_in(aftermath);
   }
 
@@ -77,8 +84,11 @@ class Intake {
   LaneTable::Entry enter_with_limits(detail::TaskCore& task, std::size_t hash,
                                      Aftermath& aftermath);
   LaneTable::Entered enter_weighed(detail::TaskCore& task, Aftermath& aftermath);
-  LaneTable::Entry enter_counted(detail::TaskCore& task, Lane& lane);
+  // `queue_full`: set if it is the lane's own queue that has no room.
+  LaneTable::Entry enter_counted(detail::TaskCore& task, Lane& lane, bool* queue_full = nullptr);
   bool globally_full();
+  void made_room_in(std::string_view key, Aftermath& aftermath);
+  void let_in_after(Lane& changed, Aftermath& aftermath);
   void let_in(Lane& lane, Aftermath& aftermath);
   void let_all_in(Aftermath& aftermath);
   const detail::TaskOwner& owner_;  // as the WaitGraph knows it

@@ -54,7 +54,11 @@ Result<void> LimitBook::change(std::string_view key, const GroupLimits& limits) 
 
 void LimitBook::forget_changes(std::string_view key) {
   MutexLock lock(mutex_);
-  if (const auto found = changed_.find(key); found != changed_.end()) changed_.erase(found);
+  const auto found = changed_.find(key);
+  const bool was_changed = found != changed_.end();
+  if (was_changed) changed_.erase(found);
+  // Limits that a resolver gave before may be out of date, too. release: pairs with changes().
+  if (was_changed || !uniform_) changes_.fetch_add(1, std::memory_order_release);
 }
 
 }  // namespace keyway

@@ -27,7 +27,7 @@ class LimitBook {
   // What is not given in `limits` stays. An error (kInvalidArgument) for what is out of range, or cannot change.
   Result<void> change(std::string_view key, const GroupLimits& limits) KEYWAY_EXCLUDES(mutex_);
   void forget_changes(std::string_view key) KEYWAY_EXCLUDES(mutex_);
-  // The number of changes so far. A lane made with limits that were resolved before a change must be told again.
+  // The number of changes so far, with those that were forgotten. A lane made with limits that were resolved before a change must be told again.
   std::uint64_t changes() const { return changes_.load(std::memory_order_acquire); }
 
  private:

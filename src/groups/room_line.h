@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <list>
+#include <map>
+#include <string_view>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -34,7 +36,19 @@ class RoomLine {
     MutexLock lock(mutex);
     Line& line = lines_[entry.lane];
     places_[entry.task] = line.insert(line.end(), entry);
+    candidates_.emplace(entry.lane->key(), entry.lane);
     count_.fetch_add(1, std::memory_order_relaxed);
+  }
+  // Puts `entry` into the place of `old`, which it returns. An entry without a task if `old` is not here; then `entry`
+  // was not added either. REQUIRES: both wait for the same lane.
+  Entry replace(const detail::TaskCore& old, const Entry& entry) KEYWAY_EXCLUDES(mutex) {
+    MutexLock lock(mutex);
+    const auto found = places_.find(&old);
+    if (found == places_.end()) return {};
+    const Line::iterator place = found->second;
+    places_.erase(found);
+    places_[entry.task] = place;
+    return std::exchange(*place, entry);
   }
 
   // The first that waits for `lane`, or null.
@@ -54,10 +68,19 @@ class RoomLine {
     return removed;
   }
 
-  // The lanes that are waited for, in an order that does not depend on where they lie in memory.
-  std::vector<Lane*> lanes() KEYWAY_EXCLUDES(mutex) {
+  // Candidates are the lanes that are waited for and whose own queue may have room. A lane is one from add() on, until
+  // its queue was found full; then again when its queue may have room. So the global queue's room is offered to
+  // these only, however many lanes are waited for.
+  void queue_was_full(Lane* lane) KEYWAY_REQUIRES(mutex) { candidates_.erase(lane->key()); }
+  void queue_has_room(Lane* lane) KEYWAY_EXCLUDES(mutex) {
     MutexLock lock(mutex);
-    return sorted_lanes();
+    // The lane may be gone, unless it is waited for.
+    if (lines_.contains(lane)) candidates_.emplace(lane->key(), lane);
+  }
+  // The first candidate behind `key`, by key; null: none. The order does not depend on where lanes lie in memory.
+  Lane* candidate_after(std::string_view key) KEYWAY_REQUIRES(mutex) {
+    const auto found = candidates_.upper_bound(key);
+    return found == candidates_.end() ? nullptr : found->second;
   }
   // Lane by lane, in the order of their keys; within a lane in the order of arrival.
   std::vector<Entry> remove_all() KEYWAY_EXCLUDES(mutex) {
@@ -68,6 +91,7 @@ class RoomLine {
       all.insert(all.end(), line.begin(), line.end());
     }
     lines_.clear();
+    candidates_.clear();
     places_.clear();
     count_.store(0, std::memory_order_relaxed);
     return all;
@@ -82,7 +106,10 @@ class RoomLine {
     const auto line = lines_.find(place->lane);
     places_.erase(place->task);
     line->second.erase(place);
-    if (line->second.empty()) lines_.erase(line);
+    if (line->second.empty()) {
+      candidates_.erase(line->first->key());
+      lines_.erase(line);
+    }
     count_.fetch_sub(1, std::memory_order_relaxed);
   }
   std::vector<Lane*> sorted_lanes() const KEYWAY_REQUIRES(mutex) {
@@ -96,6 +123,7 @@ class RoomLine {
   detail::Atomic<std::size_t> count_{0};  // written under mutex
   std::unordered_map<Lane*, Line> lines_ KEYWAY_GUARDED_BY(mutex);
   std::unordered_map<const detail::TaskCore*, Line::iterator> places_ KEYWAY_GUARDED_BY(mutex);
+  std::map<std::string_view, Lane*> candidates_ KEYWAY_GUARDED_BY(mutex);  // of pinned lanes
 };
 
 }  // namespace keyway

@@ -1,4 +1,5 @@
 // A wait costs the same whether a hundred tasks wait or a hundred thousand.
+#include <chrono>
 #include <ctime>
 #include <functional>
 #include <latch>
@@ -83,6 +84,89 @@ TEST_F(WaitScale, OfTasksWithAPriorityDoesNotGrowEither) {
   seconds_each(500);  // warms up
   const double few = seconds_each(500);
   EXPECT_LT(seconds_each(10'000), 6 * few);
+}
+
+// All waiters hold permits of one group, into which costly tasks are submitted.
+TEST_F(WaitScale, ACostlySubmitDoesNotSearchTheWaitersOfItsGroup) {
+  const auto seconds_each = [](int count) {
+    SimScheduler sim;
+    GroupExecutor executor({.groups = {{"outer", {.max_concurrency = 2 * count}}}}, sim);
+    executor.pause_group("inner");
+    for (int i = 0; i < count; ++i) {
+      const auto outer = [&]() -> Task<void> {
+        auto inner = executor.submit("inner", [] {});
+        (void)co_await inner;
+      };
+      EXPECT_TRUE(executor.post("outer", outer).ok());
+    }
+    sim.run_ready();  // all of them wait
+    const double began = cpu_seconds();
+    for (int i = 0; i < 1'000; ++i) {
+      EXPECT_TRUE(executor.post("outer", {.cost = 2}, [] {}).ok());
+      sim.run_ready();
+    }
+    const double took = cpu_seconds() - began;
+    executor.resume_group("inner");
+    sim.run_until_idle();
+    return took;
+  };
+  seconds_each(100);  // warms up
+  const double few = seconds_each(100);
+  EXPECT_LT(seconds_each(5'000), 10 * few);
+}
+
+TEST_F(WaitScale, WaitingForRoomInManyGroupsDoesNotGrowEither) {
+  const auto seconds_each = [](int count, int global_threshold) {
+    SimScheduler sim;
+    GroupExecutor executor({.default_group = {.max_concurrency = 1, .queue_threshold = 0},
+                            .global_max_in_flight = 1'000'000,
+                            .global_queue_threshold = global_threshold},
+                           sim);
+    std::vector<TaskHandle<void>> busy;
+    const auto run = []() -> Task<void> { co_await sleep_for(std::chrono::seconds(1)); };
+    for (int i = 0; i < count; ++i) {
+      busy.push_back(executor.submit("full-" + std::to_string(i), run));
+    }
+    sim.run_ready();
+    const double began = cpu_seconds();
+    for (int i = 0; i < count; ++i) {
+      const auto submit = [&executor, i]() -> Task<void> {
+        (void)co_await executor.submit_async("full-" + std::to_string(i), {}, [] {});
+      };
+      EXPECT_TRUE(executor.post("submitter-" + std::to_string(i), submit).ok());
+    }
+    sim.run_ready();
+    const double took = cpu_seconds() - began;
+    sim.run_until_idle();
+    return took / count;
+  };
+  for (const int global_threshold : {kUnlimited, 1'000}) {
+    seconds_each(200, global_threshold);  // warms up
+    const double few = seconds_each(200, global_threshold);
+    EXPECT_LT(seconds_each(6'000, global_threshold), 6 * few) << global_threshold;
+  }
+}
+
+// Each of them is looked up among all that share the result: when it is waited for, and when it is cancelled.
+TEST_F(WaitScale, OfASharedResultDoesNotGrowEither) {
+  const auto seconds_each = [](int count) {
+    SimScheduler sim;
+    GroupExecutor executor({}, sim);
+    const auto slow = []() -> Task<void> { co_await sleep_for(std::chrono::seconds(1)); };
+    std::vector<TaskHandle<void>> shared;
+    for (int i = 0; i < count; ++i) {
+      shared.push_back(
+          executor.submit("g", {.id = "x", .conflation = Conflation::kShareResult}, slow));
+    }
+    const double began = cpu_seconds();
+    for (auto handle = shared.rbegin(); handle != shared.rend(); ++handle) {
+      EXPECT_TRUE(handle->cancel());
+    }
+    return (cpu_seconds() - began) / count;
+  };
+  seconds_each(500);  // warms up
+  const double few = seconds_each(500);
+  EXPECT_LT(seconds_each(20'000), 6 * few);
 }
 
 TEST_F(WaitScale, AChainOfManyWaitsIsFoundToEnd) {

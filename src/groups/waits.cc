@@ -163,7 +163,7 @@ Result<std::unique_ptr<detail::TaskWait>> Waits::begin(TaskCore& waiter,
     leaves_gate = give_back(*task, aftermath);
   }
   if (leaves_gate) dispatch_.leave_gate(*waiter.lane(), aftermath);
-  intake_.made_room(aftermath);
+  intake_.made_room(*waiter.lane(), aftermath);
   // A wait that nobody checked may keep a permit that others need.
   if (!wait.can_refuse) intake_.room_shrank(waiter.group_key(), aftermath);
   return std::unique_ptr<detail::TaskWait>(std::move(begun));
@@ -180,7 +180,7 @@ std::unique_ptr<detail::TaskWait> Waits::begin_rest(TaskCore& waiter) {
     leaves_gate = give_back(*task, aftermath);
   }
   if (leaves_gate) dispatch_.leave_gate(*waiter.lane(), aftermath);
-  intake_.made_room(aftermath);
+  intake_.made_room(*waiter.lane(), aftermath);
   return std::make_unique<GroupWait>(*task, /*in_own_lane=*/false);
 }
 
@@ -205,7 +205,7 @@ void Waits::branch_ends(TaskCore& waiter) noexcept {
     leaves_gate = give_back(*task, aftermath);
   }
   if (leaves_gate) dispatch_.leave_gate(*waiter.lane(), aftermath);
-  intake_.made_room(aftermath);
+  intake_.made_room(*waiter.lane(), aftermath);
 }
 
 bool Waits::give_back(OfTask& task, Aftermath& aftermath) {
@@ -290,7 +290,7 @@ void Waits::return_by(OfTask& task, Next next, Aftermath& aftermath) {
         intake_.change(lane, [&] { return lane.enter_in_front(returning.waiter()); });
     if (entered == Lane::Entered::kNeedsTurn) aftermath.post(lane);
     dispatch_.task_returned(lane, aftermath);
-    if (costly) intake_.room_shrank(lane.key(), aftermath);
+    if (costly && lane.take_need_grew()) intake_.room_shrank(lane.key(), aftermath);
     table_.unpin(lane);
   } else {
     dispatch_.pin_for_gate(lane);

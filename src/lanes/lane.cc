@@ -160,15 +160,20 @@ Lane::Withdrawn Lane::withdraw(Waiter& waiter, bool expired) {
   return {.withdrawn = true, .post_turn = stalled_ && place_turn()};
 }
 
-bool Lane::replace(Waiter& old, Waiter& newcomer) {
+Lane::Withdrawn Lane::replace(Waiter& old, Waiter& newcomer) {
   SpinGuard dispatch(dispatch_);
   SpinGuard intake(intake_);
-  if (closed_ || !WaiterList::linked(old)) return false;
-  if (owner_.rank_of(old) != owner_.rank_of(newcomer)) return false;
-  WaiterList::replace(old, newcomer);
+  if (closed_ || !WaiterList::linked(old)) return {};
   ++rare().withdrawn;
   ++entered_;
-  return true;
+  if (owner_.rank_of(old) == owner_.rank_of(newcomer)) {
+    WaiterList::replace(old, newcomer);
+    return {.withdrawn = true};
+  }
+  begin_ranks();
+  remove_ranked(old);
+  insert_ranked(newcomer);
+  return {.withdrawn = true, .post_turn = stalled_ && place_turn()};
 }
 
 Waiter* Lane::drain(bool (*stays)(Waiter&)) {
@@ -189,7 +194,7 @@ Waiter* Lane::drain(bool (*stays)(Waiter&)) {
     if (stays(waiter)) {
       taken_in_.push_back(waiter);
       if (returns) ++rare().returners;
-      if (ranks_ != nullptr) ranks_->extra_waiting += owner_.rank_of(waiter).cost - 1;
+      if (ranks_ != nullptr) count_cost(owner_.rank_of(waiter).cost);
       continue;
     }
     *link = &waiter;
@@ -219,7 +224,7 @@ Lane::Entered Lane::enter_in_front(Waiter& waiter) {
   const LaneRank rank = owner_.rank_of(waiter);
   if (!rank.plain()) begin_ranks();
   if (ranks_ != nullptr) {
-    ranks_->extra_waiting += rank.cost - 1;
+    count_cost(rank.cost);
     if (turn_out_ && !stalled_) return Entered::kTurnIsOnItsWay;
     return place_turn() ? Entered::kNeedsTurn : Entered::kTurnIsOnItsWay;
   }

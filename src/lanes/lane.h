@@ -155,9 +155,9 @@ class alignas(64) Lane final : public Runnable {
   };
   Withdrawn withdraw(Waiter& waiter, bool expired = false) KEYWAY_EXCLUDES(intake_, dispatch_);
 
-  // `newcomer` takes the place of `old`, which leaves as if withdrawn; if that still stands in the queue,
-  // and both have the same rank.
-  bool replace(Waiter& old, Waiter& newcomer) KEYWAY_EXCLUDES(intake_, dispatch_);
+  // If `old` still stands in the queue, it leaves as if withdrawn and `newcomer` enters, whether the queue is full or
+  // not: in its place if both have the same rank, otherwise where its own rank puts it.
+  Withdrawn replace(Waiter& old, Waiter& newcomer) KEYWAY_EXCLUDES(intake_, dispatch_);
 
   // All waiters leave, but for those who `stay`. Gives them as a chain by `next`, first in first.
   // Those who have a permit by now are asked to stop: see stop_wanted().
@@ -233,6 +233,10 @@ class alignas(64) Lane final : public Runnable {
   std::uint32_t needed_for(const Waiter& waiter, bool outside = false) const
       KEYWAY_EXCLUDES(intake_, dispatch_);
 
+  // Whether, since the last call, a task has entered that makes needed_for() of others larger than the permits that are
+  // free. Then tasks that wait here may have to give permits back.
+  bool take_need_grew() KEYWAY_EXCLUDES(intake_, dispatch_);
+
   // The limits in force were forgotten: whoever enters next resolves them anew.
   detail::Atomic<bool> limits_stale{false};
 
@@ -283,15 +287,19 @@ class alignas(64) Lane final : public Runnable {
   // Of those who wait or run. Who has no priority waits in taken_in_ and inbox_ as ever.
   using Levels = std::map<int, WaiterList, std::greater<>>;
   struct Ranks {
-    Levels levels;                    // by priority; none is empty
-    std::uint64_t extra_waiting = 0;  // what those who wait cost above 1 each
-    std::uint64_t extra_running = 0;  // the same of those who run
+    Levels levels;                                 // by priority; none is empty
+    std::uint64_t extra_waiting = 0;               // what those who wait cost above 1 each
+    std::map<std::uint32_t, std::uint64_t> costs;  // of those: how many have each cost
+    bool need_grew = false;                        // see take_need_grew()
+    std::uint64_t extra_running = 0;               // the same of those who run
   };
   void begin_ranks() KEYWAY_REQUIRES(intake_, dispatch_) {
     if (ranks_ == nullptr) ranks_ = std::make_unique<Ranks>();
     careful_ = true;
     sure_room_ = 0;
   }
+  void count_cost(std::uint32_t cost) KEYWAY_REQUIRES(intake_, dispatch_);
+  void uncount_cost(std::uint32_t cost) KEYWAY_REQUIRES(intake_, dispatch_);
   Waiter* first_ranked() const KEYWAY_REQUIRES(intake_, dispatch_);
   std::uint32_t units_of(const Waiter& waiter) const KEYWAY_REQUIRES(dispatch_) {
     return std::min(owner_.rank_of(waiter).cost, limit_);

@@ -3,10 +3,35 @@
 // Who is next: those who come back for their permit, then by priority, and within one in the order they
 // entered. The one who is next waits for all the permits that it costs, and all others behind it.
 #include <algorithm>
+#include <utility>
 
 #include "lanes/lane.h"
 
 namespace keyway {
+
+// A waiting task needs as many permits as the costliest task in its queue: see needed_for(). Tasks that hold permits here
+// and wait are among those that run, so with enough permits for all of them nothing waits for more than before.
+void Lane::count_cost(std::uint32_t cost) {
+  if (cost == 1) return;
+  const std::uint32_t largest = ranks_->costs.empty() ? 1 : ranks_->costs.rbegin()->first;
+  const std::uint32_t units = std::min(cost, limit_);
+  if (units > largest && std::uint64_t{running_} + units > limit_) ranks_->need_grew = true;
+  ranks_->extra_waiting += cost - 1;
+  ++ranks_->costs[cost];
+}
+
+void Lane::uncount_cost(std::uint32_t cost) {
+  if (cost == 1) return;
+  ranks_->extra_waiting -= cost - 1;
+  const auto found = ranks_->costs.find(cost);
+  if (--found->second == 0) ranks_->costs.erase(found);
+}
+
+bool Lane::take_need_grew() {
+  SpinGuard dispatch(dispatch_);
+  SpinGuard intake(intake_);
+  return ranks_ != nullptr && std::exchange(ranks_->need_grew, false);
+}
 
 Waiter* Lane::first_ranked() const {
   const bool returns = rare_ != nullptr && rare_->returners > 0;
@@ -20,7 +45,7 @@ Waiter* Lane::first_ranked() const {
 
 void Lane::insert_ranked(Waiter& waiter) {
   const LaneRank rank = owner_.rank_of(waiter);
-  ranks_->extra_waiting += rank.cost - 1;
+  count_cost(rank.cost);
   if (rank.priority == 0) {
     inbox_.push_back(waiter);
   } else {
@@ -30,7 +55,7 @@ void Lane::insert_ranked(Waiter& waiter) {
 
 void Lane::remove_ranked(Waiter& waiter) {
   const LaneRank rank = owner_.rank_of(waiter);
-  ranks_->extra_waiting -= rank.cost - 1;
+  uncount_cost(rank.cost);
   WaiterList::unlink(waiter);
   if (rank.priority == 0) return;
   const auto level = ranks_->levels.find(rank.priority);
@@ -82,6 +107,7 @@ void Lane::gather_ranked(WaiterList& all) {
   for (; level != ranks_->levels.end(); ++level) all.append(level->second);
   ranks_->levels.clear();
   ranks_->extra_waiting = 0;
+  ranks_->costs.clear();
 }
 
 // A turn that is posted or stalled goes on as in any lane.
@@ -116,13 +142,9 @@ std::uint32_t Lane::needed_for(const Waiter& waiter, bool outside) const {
   SpinGuard dispatch(dispatch_);
   SpinGuard intake(intake_);
   if (!outside && !WaiterList::linked(waiter)) return 0;
-  std::uint32_t most = units_of(waiter);
-  if (ranks_ == nullptr || ranks_->extra_waiting == 0) return most;
-  each_in_order([&](const Waiter& other) KEYWAY_REQUIRES(dispatch_) {
-    most = std::max(most, units_of(other));
-    return most < limit_;
-  });
-  return most;
+  const std::uint32_t own = units_of(waiter);
+  if (ranks_ == nullptr || ranks_->costs.empty()) return own;
+  return std::max(own, std::min(ranks_->costs.rbegin()->first, limit_));
 }
 
 }  // namespace keyway

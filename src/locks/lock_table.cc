@@ -197,8 +197,6 @@ std::size_t LockTable::size() const {
 
 // Those who hold it already stand before all others. One of them may wait for what another lets go, so each of them
 // is looked at; who stands behind one that cannot go on waits too.
-// Those who hold it already stand before all others. One of them may wait for what another lets go, so each of them
-// is looked at; who stands behind one that cannot go on waits too.
 LockTable::News LockTable::pass_on(Shard& shard, LockEntry& entry) {
   News news;
   if (!entry.plain) [[unlikely]] {
@@ -247,12 +245,13 @@ std::vector<LockHold> holds_of(const LockEntry& entry) {
   return holds;
 }
 
-// With others who share it one does not conflict; then it is those that stand before it in line, and want it for
-// themselves, who are in the way, and they wait for all who hold it.
+// A shared lock does not conflict with shared holds; then exclusive waiters that stand before it in line are in the way, and
+// they wait for all holders. If every hold is exclusive, all of them are in the way in any case.
 std::vector<std::uint64_t> holders_in_the_way(const LockEntry& entry, const Operation& operation,
                                               LockMode mode, const LockWaiter* waiter) {
   std::vector<std::uint64_t> found;
-  bool all = mode == LockMode::kExclusive;
+  bool all = mode == LockMode::kExclusive ||
+             all_holds(entry, [](const LockHold& hold) { return hold.exclusive > 0; });
   for (auto one = entry.waiters.begin(); !all && one != entry.waiters.end(); ++one) {
     if (&*one == waiter) break;
     const auto& ahead = static_cast<const LockWaiter&>(*one);

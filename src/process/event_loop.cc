@@ -112,14 +112,18 @@ Slept EventLoop::sleep(const detail::Atomic<std::uint32_t>& word, std::uint32_t 
   return slept;
 }
 
-void EventLoop::wait_for_turns_in_progress() {
-  if (std::this_thread::get_id() == thread_) return;
+bool EventLoop::wait_for_turns_in_progress(const TimePoint* deadline) {
+  if (std::this_thread::get_id() == thread_) return true;
+  const Deadline until = deadline != nullptr ? Deadline(*deadline) : std::nullopt;
   turn_waiters_.fetch_add(1, std::memory_order_seq_cst);
   const std::uint32_t seen = turns_.load(std::memory_order_seq_cst);
-  while (seen % 2 == 1 && turns_.load(std::memory_order_acquire) == seen) {
-    futex_wait(turns_, seen, std::nullopt);
-  }
+  const auto goes_on = [&] {
+    return seen % 2 == 1 && turns_.load(std::memory_order_acquire) == seen;
+  };
+  bool in_time = true;
+  while (in_time && goes_on()) in_time = futex_wait(turns_, seen, until);
   turn_waiters_.fetch_sub(1, std::memory_order_relaxed);
+  return in_time || !goes_on();
 }
 
 bool EventLoop::poll() {

@@ -67,7 +67,7 @@ class EventLoop final : public DrivenScheduler {
   TimePoint now() const override { return std::chrono::steady_clock::now(); }
   void add_timer(Timer& timer, TimePoint deadline) override;
   bool cancel_timer(Timer& timer) override { return timers_.cancel(timer); }
-  void wait_for_turns_in_progress() override;
+  bool wait_for_turns_in_progress(const TimePoint* deadline = nullptr) override;
 
   bool run_one() override;
   // Outside of items it runs the loop meanwhile. In one, it blocks the loop.

@@ -10,6 +10,7 @@
 #include "keyway/thread_pool.h"
 #include "runtime/blocking.h"
 #include "runtime/current_scheduler.h"
+#include "runtime/posts_in_progress.h"
 #include "runtime/service_thread.h"
 
 namespace keyway {
@@ -30,7 +31,10 @@ class ExecutorScheduler final : public Scheduler {
         options_(options),
         service_([] { return false; }, [] { return false; }) {}
 
-  ~ExecutorScheduler() override { wait_until_posted_have_run(); }
+  ~ExecutorScheduler() override {
+    wait_until_posted_have_run();
+    posts_.wait_for_all();
+  }
 
   void post(Runnable& runnable) override {
     // execute() is the user's, and may block: then other timers would be late.
@@ -53,7 +57,7 @@ class ExecutorScheduler final : public Scheduler {
   bool cancel_timer(Timer& timer) override { return service_.cancel_timer(timer); }
   // An executor of which nothing is known may have a single thread.
   std::size_t max_threads() const override { return std::max(1U, options_.threads); }
-  void wait_for_turns_in_progress() override {
+  bool wait_for_turns_in_progress(const TimePoint* deadline) override {
     MutexLock lock(mutex_);
     std::map<std::uint64_t, int> in_progress = turns_;
     if (running_here.scheduler == this) in_progress.erase(running_here.turn);
@@ -64,7 +68,16 @@ class ExecutorScheduler final : public Scheduler {
                            return found != turns_.end() && found->second == 0;
                          });
     };
-    while (one_goes_on()) turn_ended_.wait(mutex_);
+    while (one_goes_on()) {
+      if (deadline == nullptr) {
+        turn_ended_.wait(mutex_);
+      } else if (now() < *deadline) {
+        turn_ended_.wait_until(mutex_, *deadline);
+      } else {
+        return false;
+      }
+    }
+    return true;
   }
   void begin_blocking() override {
     if (running_here.scheduler != this) return;
@@ -107,6 +120,7 @@ class ExecutorScheduler final : public Scheduler {
   }
 
   void execute(Runnable& runnable) {
+    const PostsInProgress::Post post(posts_);
     execute_([this, &runnable] { run(runnable); });
   }
 
@@ -138,6 +152,7 @@ class ExecutorScheduler final : public Scheduler {
 
   const std::function<void(std::function<void()>)> execute_;
   const ExecutorOptions options_;
+  PostsInProgress posts_;
 
   Mutex<LockRank::kExecutorScheduler> mutex_;
   CondVar turn_ended_;

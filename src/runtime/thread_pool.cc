@@ -19,7 +19,9 @@
 #include "runtime/current_scheduler.h"
 #include "runtime/idle_protocol.h"
 #include "runtime/pool_growth.h"
+#include "runtime/posts_in_progress.h"
 #include "runtime/service_thread.h"
+#include "runtime/turn_watch.h"
 #include "runtime/worker.h"
 
 namespace keyway {
@@ -48,16 +50,16 @@ unsigned usable_cores() {
 class ThreadPool::Impl {
  public:
   Impl(ThreadPool& pool, ThreadPoolOptions options);
-  ~Impl() { end_threads(); }
+  ~Impl() {
+    end_threads();
+    posts_.wait_for_all();
+  }
   void end_threads() KEYWAY_EXCLUDES(workers_mutex_);
 
-  void post(Runnable& runnable) {
-    ready_.push(runnable);
-    wake_if_needed();
-  }
+  void post(Runnable& runnable);
   void add_timer(Timer& timer, TimePoint deadline) { service_.add_timer(timer, deadline); }
   bool cancel_timer(Timer& timer) { return service_.cancel_timer(timer); }
-  void wait_for_turns_in_progress() KEYWAY_EXCLUDES(workers_mutex_);
+  bool wait_for_turns_in_progress(const TimePoint* deadline) KEYWAY_EXCLUDES(workers_mutex_);
   void begin_blocking();
   void end_blocking();
   void add_idle_listener(IdleListener& listener) KEYWAY_EXCLUDES(listeners_mutex_);
@@ -99,9 +101,11 @@ class ThreadPool::Impl {
 
   // Have their own synchronization.
   ReadyQueue ready_;
+  PostsInProgress posts_;  // of other threads
   alignas(64) IdleProtocol idle_;
   std::atomic<unsigned> target_;  // how many may be active: a hint, so relaxed throughout
   std::atomic<bool> stopping_{false};
+  TurnWatch turn_watch_;
 
   // The service thread's.
   int quiet_ticks_ = 0;
@@ -165,6 +169,16 @@ bool ThreadPool::Impl::join_all() {
   return closed_;
 }
 
+void ThreadPool::Impl::post(Runnable& runnable) {
+  const auto push = [&] {
+    ready_.push(runnable);
+    wake_if_needed();
+  };
+  if (this_thread.pool == this) return push();  // its own threads end before it does
+  const PostsInProgress::Post post(posts_);
+  push();
+}
+
 // ---- what a worker does
 
 void ThreadPool::Impl::run(Worker& me) {
@@ -198,11 +212,12 @@ void ThreadPool::Impl::run(Worker& me) {
 
 // True if the item is to run again: it was posted, and the caller must come for it, or wake others.
 bool ThreadPool::Impl::run_one(Runnable& item, Turn& turn, Worker& me) {
-  // The worker alone writes turn_edges; release pairs with wait_for_turns_in_progress().
+  // The worker alone writes turn_edges; seq_cst: see TurnWatch.
   const std::uint64_t edge = me.turn_edges.load(std::memory_order_relaxed);
   me.turn_edges.store(edge + 1, std::memory_order_relaxed);
   item.run(turn);
-  me.turn_edges.store(edge + 2, std::memory_order_release);
+  me.turn_edges.store(edge + 2, std::memory_order_seq_cst);
+  turn_watch_.changed();
   Runnable* again = std::exchange(turn.again, nullptr);
   if (again == nullptr) return false;
   ready_.push(*again);
@@ -423,7 +438,8 @@ unsigned ThreadPool::Impl::count_blocked() {
 
 void ThreadPool::Impl::begin_blocking() {
   if (this_thread.pool != this) return;
-  if (this_thread.worker->blocking_depth.fetch_add(1, std::memory_order_relaxed) > 0) return;
+  if (this_thread.worker->blocking_depth.fetch_add(1, std::memory_order_seq_cst) > 0) return;
+  turn_watch_.changed();
   // This thread is about to wait. What it waits for may be ready and need a thread.
   const unsigned target = target_.fetch_add(1, std::memory_order_relaxed) + 1;
   if (ready_.empty()) return;
@@ -457,7 +473,7 @@ void ThreadPool::Impl::remove_idle_listener(IdleListener& listener) {
 
 // ---- what others ask
 
-void ThreadPool::Impl::wait_for_turns_in_progress() {
+bool ThreadPool::Impl::wait_for_turns_in_progress(const TimePoint* deadline) {
   // A copy: while this waits, the pool may grow and shrink.
   std::vector<std::shared_ptr<Worker>> workers;
   {
@@ -469,11 +485,13 @@ void ThreadPool::Impl::wait_for_turns_in_progress() {
     // acquire: pairs with run_one().
     const std::uint64_t edge = worker->turn_edges.load(std::memory_order_acquire);
     if (edge % 2 == 0) continue;
-    while (worker->turn_edges.load(std::memory_order_acquire) == edge &&
-           worker->blocking_depth.load(std::memory_order_acquire) == 0) {
-      std::this_thread::yield();
-    }
+    const auto over = [&worker, edge] {
+      return worker->turn_edges.load(std::memory_order_seq_cst) != edge ||
+             worker->blocking_depth.load(std::memory_order_seq_cst) > 0;
+    };
+    if (!turn_watch_.wait(over, deadline, pool_)) return false;
   }
+  return true;
 }
 
 ThreadPoolStats ThreadPool::Impl::stats() const {
@@ -491,8 +509,9 @@ ThreadPoolStats ThreadPool::Impl::stats() const {
 }
 
 ThreadPool& detail::background_pool() {
-  static ThreadPool pool({.threads = 1});
-  return pool;
+  // Never destroyed: executors with static storage may need it when the program ends.
+  static ThreadPool* const pool = new ThreadPool({.threads = 1});
+  return *pool;
 }
 
 ThreadPool::ThreadPool(ThreadPoolOptions options) : impl_(std::make_unique<Impl>(*this, options)) {}
@@ -503,7 +522,9 @@ void ThreadPool::post(Runnable& runnable) { impl_->post(runnable); }
 TimePoint ThreadPool::now() const { return std::chrono::steady_clock::now(); }
 void ThreadPool::add_timer(Timer& timer, TimePoint deadline) { impl_->add_timer(timer, deadline); }
 bool ThreadPool::cancel_timer(Timer& timer) { return impl_->cancel_timer(timer); }
-void ThreadPool::wait_for_turns_in_progress() { impl_->wait_for_turns_in_progress(); }
+bool ThreadPool::wait_for_turns_in_progress(const TimePoint* deadline) {
+  return impl_->wait_for_turns_in_progress(deadline);
+}
 void ThreadPool::begin_blocking() { impl_->begin_blocking(); }
 void ThreadPool::end_blocking() { impl_->end_blocking(); }
 void ThreadPool::add_idle_listener(IdleListener& listener) { impl_->add_idle_listener(listener); }

@@ -188,6 +188,28 @@ TEST(ThreadPool, NoWakeUpIsLostHoweverAPostMeetsAWorkerThatGoesToSleep) {
   }
 }
 
+TEST(ThreadPool, ATurnInProgressIsWaitedForUntilADeadlineUnlessItBlocks) {
+  ThreadPool pool({.threads = 1});
+  std::latch busy(1);
+  std::latch blocks(1);
+  std::latch open(1);
+  Job job([&] {
+    busy.count_down();
+    blocks.wait();
+    pool.begin_blocking();
+    open.wait();
+    pool.end_blocking();
+  });
+  pool.post(job);
+  busy.wait();
+  const TimePoint deadline = pool.now() + 5ms;
+  EXPECT_FALSE(pool.wait_for_turns_in_progress(&deadline));
+  blocks.count_down();
+  EXPECT_TRUE(pool.wait_for_turns_in_progress());
+  open.count_down();
+  EXPECT_TRUE(pool.wait_for_turns_in_progress());
+}
+
 TEST(ThreadPool, TwoRunnablesThatWaitForEachOtherAlwaysMeetOnTwoThreads) {
   ThreadPool pool({.threads = 2, .max_threads = 2});
   for (int round = 0; round < 5000; ++round) {

@@ -22,6 +22,16 @@ using SerialShutdown = SerialRoutings;
 INSTANTIATE_TEST_SUITE_P(Routing, SerialShutdown,
                          ::testing::Values(Routing::kPerKey, Routing::kSticky), name_of_routing);
 
+TEST(SerialShutdownOnAFullPool, AnIdleDispatcherNeedsNoThreadToEnd) {
+  ThreadPool pool({.threads = 1, .max_threads = 1});
+  GroupExecutor executor({}, pool);
+  auto task = executor.submit("a", [&] {
+    const SerialDispatcher dispatcher({.workers = 1}, pool);
+    const GroupExecutor other({}, pool);
+  });
+  EXPECT_TRUE(task.join().ok());
+}
+
 TEST_P(SerialShutdown, RestartLeavesNoThreads) {
   const std::ptrdiff_t before = thread_count();
   for (int i = 0; i < 5; ++i) {

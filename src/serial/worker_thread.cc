@@ -29,6 +29,8 @@ void WorkerThread::end_thread() {
 }
 
 void WorkerThread::post(Runnable& runnable) {
+  if (this_thread_ == this) return ready_.push(runnable);
+  const PostsInProgress::Post post(posts_);
   ready_.push(runnable);
   wake();
 }
@@ -53,8 +55,8 @@ void WorkerThread::run() {
     }
     turn_edges_.store(++edge, std::memory_order_relaxed);
     item->run(turn);
-    turn_edges_.store(++edge,
-                      std::memory_order_release);  // pairs with wait_for_turns_in_progress()
+    turn_edges_.store(++edge, std::memory_order_seq_cst);  // see TurnWatch
+    turn_watch_.changed();
     if (Runnable* again = std::exchange(turn.again, nullptr)) ready_.push(*again);
   }
 }
@@ -79,11 +81,25 @@ bool WorkerThread::wait_for_work() {
   }
 }
 
-void WorkerThread::wait_for_turns_in_progress() {
-  if (this_thread_ == this) return;
+bool WorkerThread::wait_for_turns_in_progress(const TimePoint* deadline) {
+  if (this_thread_ == this) return true;
   const std::uint64_t edge = turn_edges_.load(std::memory_order_acquire);
-  if (edge % 2 == 0) return;
-  while (turn_edges_.load(std::memory_order_acquire) == edge) std::this_thread::yield();
+  if (edge % 2 == 0) return true;
+  const auto over = [&] {
+    return turn_edges_.load(std::memory_order_seq_cst) != edge ||
+           blocking_depth_.load(std::memory_order_seq_cst) > 0;
+  };
+  return turn_watch_.wait(over, deadline, *this);
+}
+
+void WorkerThread::begin_blocking() {
+  if (this_thread_ != this) return;
+  blocking_depth_.fetch_add(1, std::memory_order_seq_cst);
+  turn_watch_.changed();
+}
+
+void WorkerThread::end_blocking() {
+  if (this_thread_ == this) blocking_depth_.fetch_sub(1, std::memory_order_seq_cst);
 }
 
 }  // namespace keyway

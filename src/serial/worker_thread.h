@@ -16,7 +16,9 @@
 
 #include "keyway/scheduler.h"
 #include "lanes/ready_queue.h"
+#include "runtime/posts_in_progress.h"
 #include "runtime/service_thread.h"
+#include "runtime/turn_watch.h"
 
 namespace keyway {
 
@@ -24,7 +26,10 @@ class WorkerThread final : public Scheduler {
  public:
   // `timers`: fires timers for several of them, also while their threads are at work.
   explicit WorkerThread(ServiceThread& timers) : timers_(timers), thread_([this] { run(); }) {}
-  ~WorkerThread() override { end_thread(); }
+  ~WorkerThread() override {
+    end_thread();
+    posts_.wait_for_all();
+  }
 
   // What the destructor does; what is posted afterwards never runs. REQUIRES: not on its own thread.
   void end_thread();
@@ -33,7 +38,9 @@ class WorkerThread final : public Scheduler {
   TimePoint now() const override { return std::chrono::steady_clock::now(); }
   void add_timer(Timer& timer, TimePoint deadline) override { timers_.add_timer(timer, deadline); }
   bool cancel_timer(Timer& timer) override { return timers_.cancel_timer(timer); }
-  void wait_for_turns_in_progress() override;
+  bool wait_for_turns_in_progress(const TimePoint* deadline = nullptr) override;
+  void begin_blocking() override;
+  void end_blocking() override;
   std::size_t max_threads() const override { return 1; }
 
  private:
@@ -46,9 +53,12 @@ class WorkerThread final : public Scheduler {
 
   ServiceThread& timers_;
   ReadyQueue ready_;
+  PostsInProgress posts_;                 // of other threads
   std::atomic<std::uint32_t> sleeps_{0};  // 1: whoever posts must wake it
   std::atomic<bool> stopping_{false};
   std::atomic<std::uint64_t> turn_edges_{0};  // odd while a turn is in progress; the thread's own
+  std::atomic<std::uint32_t> blocking_depth_{0};
+  TurnWatch turn_watch_;
   std::thread thread_;
 };
 

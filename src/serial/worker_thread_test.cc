@@ -92,5 +92,29 @@ TEST_F(WorkerThreadTest, RunsNothingElseWhileAnItemWaits) {
   EXPECT_TRUE(inner_ran);
 }
 
+TEST_F(WorkerThreadTest, ATurnInProgressIsWaitedForUntilADeadlineUnlessItBlocks) {
+  std::latch busy(1);
+  std::latch blocks(1);
+  std::latch blocked(1);
+  std::latch open(1);
+  Job job([&] {
+    busy.count_down();
+    blocks.wait();
+    worker_->begin_blocking();
+    blocked.count_down();
+    open.wait();
+    worker_->end_blocking();
+  });
+  worker_->post(job);
+  busy.wait();
+  const TimePoint deadline = worker_->now() + std::chrono::milliseconds(5);
+  EXPECT_FALSE(worker_->wait_for_turns_in_progress(&deadline));
+  blocks.count_down();
+  EXPECT_TRUE(worker_->wait_for_turns_in_progress());
+  blocked.wait();
+  open.count_down();
+  worker_.reset();
+}
+
 }  // namespace
 }  // namespace keyway

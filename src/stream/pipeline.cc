@@ -19,8 +19,8 @@ Result<PipelineEnd> Pipeline::run_until(std::stop_token stop) {
 
 void Pipeline::pause() { engine_->executor().pause(); }
 void Pipeline::resume() { engine_->executor().resume(); }
-void Pipeline::pause_key(std::string_view key) { engine_->executor().pause_group(key); }
-void Pipeline::resume_key(std::string_view key) { engine_->executor().resume_group(key); }
+void Pipeline::pause_key(std::string_view key) { engine_->pause_key(key, true); }
+void Pipeline::resume_key(std::string_view key) { engine_->pause_key(key, false); }
 
 void Pipeline::pause_partition(PartitionId id) { engine_->pause_partition(id, true); }
 void Pipeline::resume_partition(PartitionId id) { engine_->pause_partition(id, false); }

@@ -385,7 +385,38 @@ void Pipeline::Engine::begin_end(PipelineEnd::Why why) {
   ending_ = why;
   end_by_ = scheduler_.now() + options_.shutdown_wait;
   for (auto& [id, partition] : partitions_) give_up(*partition);
-  executor_->resume();  // what waits must be able to go
+  resume_all();  // what waits must be able to go
+}
+
+void Pipeline::Engine::resume_all() {
+  std::set<std::string, std::less<>> keys;
+  {
+    MutexLock lock(paused_mutex_);
+    keys_must_go_on_ = true;
+    keys.swap(paused_keys_);
+  }
+  for (const std::string& key : keys) executor_->resume_group(key);
+  executor_->resume();
+}
+
+// A key that is paused while the pipeline begins to end is resumed either here or by resume_all().
+void Pipeline::Engine::pause_key(std::string_view key, bool pause) {
+  bool goes_on = !pause;
+  {
+    MutexLock lock(paused_mutex_);
+    goes_on = goes_on || keys_must_go_on_;
+    if (!goes_on) {
+      paused_keys_.emplace(key);
+    } else if (const auto found = paused_keys_.find(key); found != paused_keys_.end()) {
+      paused_keys_.erase(found);
+    }
+  }
+  if (!goes_on) {
+    executor_->pause_group(key);
+    MutexLock lock(paused_mutex_);
+    goes_on = keys_must_go_on_;
+  }
+  if (goes_on) executor_->resume_group(key);
 }
 
 // The last commit: up to the first that is not done, with all that is done above it.

@@ -45,6 +45,7 @@ class Pipeline::Engine final : private Pump, private Timer {
   GroupExecutor& executor() { return *executor_; }
   GroupExecutor& calls() { return calls_ ? *calls_ : *executor_; }
   PipelineStats stats() const KEYWAY_EXCLUDES(shown_mutex_);
+  void pause_key(std::string_view key, bool pause) KEYWAY_EXCLUDES(paused_mutex_);
   void pause_partition(PartitionId id, bool pause) KEYWAY_EXCLUDES(shown_mutex_);
 
  private:
@@ -90,6 +91,7 @@ class Pipeline::Engine final : private Pump, private Timer {
   void commit_if_due();
   bool commit();
   void begin_end_if_due() KEYWAY_EXCLUDES(failure_mutex_);
+  void resume_all() KEYWAY_EXCLUDES(paused_mutex_);
   void begin_end(PipelineEnd::Why why);
   void end_if_quiet() KEYWAY_EXCLUDES(failure_mutex_);
   bool failed() KEYWAY_EXCLUDES(failure_mutex_);
@@ -160,6 +162,9 @@ class Pipeline::Engine final : private Pump, private Timer {
   std::mt19937_64 random_ KEYWAY_GUARDED_BY(random_mutex_);
   Mutex<> parked_mutex_;
   std::set<std::string, std::less<>> parked_ KEYWAY_GUARDED_BY(parked_mutex_);
+  Mutex<> paused_mutex_;
+  std::set<std::string, std::less<>> paused_keys_ KEYWAY_GUARDED_BY(paused_mutex_);
+  bool keys_must_go_on_ KEYWAY_GUARDED_BY(paused_mutex_) = false;
   Mutex<LockRank::kPipelineFailure> failure_mutex_;
   std::optional<Error> failure_ KEYWAY_GUARDED_BY(failure_mutex_);
   std::string halted_by_ KEYWAY_GUARDED_BY(failure_mutex_);

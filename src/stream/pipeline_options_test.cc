@@ -285,5 +285,19 @@ TEST(PipelinePause, OfAPartitionLeavesTheOthersAlone) {
   EXPECT_EQ(handled[1], 50);
 }
 
+TEST(PipelinePause, OfAKeyDoesNotKeepThePipelineFromStopping) {
+  SimScheduler sim;
+  FakeLog log;
+  log.partitions[0] = {{"a", "x"}, {"k", "y"}};
+  FakeSource source(log);
+  std::stop_source stop;
+  const auto handler = [&](const Record&) { stop.request_stop(); };
+  Pipeline pipeline(source, {.shutdown_wait = 1h}, handler, sim);
+  pipeline.pause_key("k");
+  const TimePoint began = sim.now();
+  ASSERT_TRUE(pipeline.run_until(stop.get_token()).ok());
+  EXPECT_LT(sim.now() - began, 1min);
+}
+
 }  // namespace
 }  // namespace keyway

@@ -47,7 +47,7 @@ class FastPump final : public DrivenScheduler {
   TimePoint now() const override { return sim_.now(); }
   void add_timer(Timer& timer, TimePoint deadline) override { sim_.add_timer(timer, deadline); }
   bool cancel_timer(Timer& timer) override { return sim_.cancel_timer(timer); }
-  void wait_for_turns_in_progress() override {}
+  bool wait_for_turns_in_progress(const TimePoint*) override { return true; }
   bool run_one() override { return sim_.run_one(); }
   Slept sleep(const detail::Atomic<std::uint32_t>& word, std::uint32_t expected,
               const TimePoint* deadline) override {

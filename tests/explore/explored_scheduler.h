@@ -44,13 +44,14 @@ class ExploredScheduler final : public Scheduler {
     return cancelled;
   }
 
-  void wait_for_turns_in_progress() override {
+  bool wait_for_turns_in_progress(const TimePoint*) override {
     const std::array<std::uint64_t, kMaxThreads> seen = turns_;
     for (int thread = 0; thread < kMaxThreads; ++thread) {
       const auto i = static_cast<std::size_t>(thread);
       if (thread == this_thread() || seen[i] % 2 == 0) continue;
       wait_until("a turn in progress", [&, i] { return turns_[i] != seen[i] || blocked_[i] > 0; });
     }
+    return true;
   }
 
   // A scenario has threads enough for its waits: a wait that leaves none is found as a deadlock.

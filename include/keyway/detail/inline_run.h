@@ -36,7 +36,7 @@ class InlineRun final : public Scheduler, public Completion {
   TimePoint now() const override { return timers_.now(); }
   void add_timer(Timer& timer, TimePoint deadline) override { timers_.add_timer(timer, deadline); }
   bool cancel_timer(Timer& timer) override { return timers_.cancel_timer(timer); }
-  void wait_for_turns_in_progress() override {}
+  bool wait_for_turns_in_progress(const TimePoint*) override { return true; }
 
   std::coroutine_handle<> done() noexcept override;
 

@@ -106,6 +106,8 @@ class TaskOwner {
   virtual Need need(TaskCore& task) = 0;
   // The task with which `task` ends, if it does not run by itself; only to be compared.
   virtual const TaskCore* ends_with(const TaskCore& task) = 0;
+  // `task` waited for room, and has entered its queue. Called under no lock; user code must not run here.
+  virtual void came_in(TaskCore&) noexcept {}
   // A coroutine task that was suspended has ended.
   virtual void ended_after_suspension(TaskCore& task) noexcept = 0;
   virtual Scheduler& scheduler() = 0;
@@ -293,7 +295,7 @@ class TaskCore {
   ~TaskCore() = default;
 
  private:
-  // state_: the number of references, then flags, the status (3 bits), and a counter that only
+  // state_: the number of references (11 bits), then flags, the status (3 bits), and a counter (8 bits) that only
   // changes so that sleepers look again.
   static constexpr std::uint32_t kReferences = (1U << 11) - 1;
   static constexpr std::uint32_t kDone = 1U << 11;

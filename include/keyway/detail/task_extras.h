@@ -31,7 +31,11 @@ struct TaskExtras {
   TimePoint expires_at{};
   Conflation conflation = Conflation::kNone;
 
+  // Of a conflated task, in the order in which they were submitted. Constant from then on.
+  std::uint64_t arrival = 0;
   bool follows = false;  // it does not run: it ends with another one
+  // That one, as long as neither has ended. Under the ConflationTable's mutex.
+  TaskCore* leader = nullptr;
   Atomic<bool> superseded{false};
 
   std::uint32_t units = 1;  // how many permits it holds; written by whoever gives them to it

@@ -51,7 +51,7 @@ class SimScheduler final : public DrivenScheduler {
   TimePoint now() const override;
   void add_timer(Timer& timer, TimePoint deadline) override;
   bool cancel_timer(Timer& timer) override;
-  void wait_for_turns_in_progress() override {}
+  bool wait_for_turns_in_progress(const TimePoint*) override { return true; }
   Slept sleep(const detail::Atomic<std::uint32_t>& word, std::uint32_t expected,
               const TimePoint* deadline) override;
 

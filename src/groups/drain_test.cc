@@ -1,0 +1,113 @@
+// drain(): what it waits for, and for how long.
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <latch>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include <gtest/gtest.h>
+
+#include "keyway/group_executor.h"
+
+namespace keyway {
+namespace {
+
+using namespace std::chrono_literals;
+
+class Listener final : public TaskLifecycleListener {
+ public:
+  void on_completed(std::string_view, std::string_view id, const TaskOutcome&) override {
+    ended(std::string(id));
+  }
+  std::function<void(const std::string& id)> ended;
+};
+
+TEST(Drain, WaitsForAListenerThatBlocks) {
+  GroupExecutor other({}, ThreadPoolOptions{.threads = 1});
+  std::latch blocks(1);
+  std::latch open(1);
+  std::atomic<bool> told{false};
+  const auto listener = std::make_shared<Listener>();
+  listener->ended = [&](const std::string&) {
+    auto gate = other.submit("gate", [&] {
+      blocks.count_down();
+      open.wait();
+    });
+    (void)gate.join();  // a blocking region of the pool
+    told = true;
+  };
+  GroupExecutor executor({.listener = listener}, ThreadPoolOptions{.threads = 2});
+  auto task = executor.submit("g", "a", [] {});
+  blocks.wait();
+  EXPECT_FALSE(executor.drain(20ms));
+  open.count_down();
+  executor.drain();
+  EXPECT_TRUE(told);
+  EXPECT_TRUE(task.is_done());
+}
+
+// The destructor of a value that nobody takes: the task has left its lane by then.
+TEST(Drain, KeepsItsDeadlineWhileATurnIsOnItsWayOut) {
+  struct Value {
+    explicit Value(std::function<void()> last_words) : last_words_(std::move(last_words)) {}
+    Value(Value&& other) noexcept : last_words_(std::exchange(other.last_words_, nullptr)) {}
+    ~Value() {
+      if (last_words_) last_words_();
+    }
+    std::function<void()> last_words_;
+  };
+  std::latch dies(1);
+  std::latch open(1);
+  GroupExecutor executor({}, ThreadPoolOptions{.threads = 1});
+  (void)executor.submit("g", [&] {
+    return Value([&] {
+      dies.count_down();
+      open.wait();
+    });
+  });
+  dies.wait();
+  EXPECT_FALSE(executor.drain(20ms));
+  open.count_down();
+  EXPECT_TRUE(executor.drain(Duration::max()));
+}
+
+// Neither of them waits for the other.
+TEST(Drain, TwoListenersMayDrainAtOnceOnAnExecutorOfTheCallers) {
+  std::latch inside(2);
+  std::atomic<int> drained{0};
+  const auto listener = std::make_shared<Listener>();
+  GroupExecutor* executor = nullptr;
+  listener->ended = [&](const std::string&) {
+    inside.arrive_and_wait();
+    executor->drain();
+    ++drained;
+  };
+  ThreadPool threads({.threads = 4});
+  struct Call final : Runnable {
+    void run(Turn&) override {
+      const std::unique_ptr<Call> self(this);
+      function();
+    }
+    std::function<void()> function;
+  };
+  struct Theirs {
+    void execute(std::function<void()> function) const {
+      auto* call = new Call;
+      call->function = std::move(function);
+      threads.post(*call);
+    }
+    ThreadPool& threads;
+  } theirs{threads};
+  GroupExecutor on_theirs({.listener = listener}, theirs, ExecutorOptions{.threads = 4});
+  executor = &on_theirs;
+  auto a = on_theirs.submit("a", "a", [] {});
+  auto b = on_theirs.submit("b", "b", [] {});
+  (void)a.join();
+  (void)b.join();
+  EXPECT_EQ(drained, 2);
+}
+
+}  // namespace
+}  // namespace keyway
