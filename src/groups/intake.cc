@@ -74,7 +74,7 @@ LaneTable::Entered Intake::enter_weighed(TaskCore& task, Aftermath& aftermath) {
 LaneTable::Entry Intake::enter_counted(TaskCore& task, Lane& lane) {
   MutexLock lock(admission_->mutex);
   if (admission_->full()) {
-    task.set_found_global_queue_full();
+    task.set_rejection(RejectionReason::kGlobalQueueFull);
     return {.entered = LaneTable::Entered::kFull};
   }
   const bool takes_place = admission_->limit_reached();
@@ -86,6 +86,7 @@ LaneTable::Entry Intake::enter_counted(TaskCore& task, Lane& lane) {
     if (takes_place) ++admission_->places;
   } else {
     task.set_has_place(false);
+    task.set_rejection(RejectionReason::kQueueFull);
   }
   return entry;
 }
