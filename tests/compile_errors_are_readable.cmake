@@ -1,12 +1,19 @@
-# Each file of compile_errors/ names in its first line what the compiler's message must contain, or "compiles".
+# Each file of compile_errors/ names in its first line what the compiler's message must contain, or "compiles". Its second line
+# may add flags.
 # Needs: SOURCES, their folder; INCLUDE_DIR; CXX_COMPILER; CXX_FLAGS.
 separate_arguments(flags UNIX_COMMAND "${CXX_FLAGS}")
 file(GLOB sources "${SOURCES}/*.cc")
 foreach(source IN LISTS sources)
-  file(STRINGS "${source}" first_line LIMIT_COUNT 1)
+  file(STRINGS "${source}" first_lines LIMIT_COUNT 2)
+  list(GET first_lines 0 first_line)
+  list(GET first_lines 1 second_line)
   string(REGEX REPLACE "^// expect: " "" expected "${first_line}")
+  set(own_flags)
+  if(second_line MATCHES "^// flags: (.*)")
+    separate_arguments(own_flags UNIX_COMMAND "${CMAKE_MATCH_1}")
+  endif()
   execute_process(
-    COMMAND "${CXX_COMPILER}" ${flags} -std=c++20 -fsyntax-only "-I${INCLUDE_DIR}" "${source}"
+    COMMAND "${CXX_COMPILER}" ${flags} -std=c++20 ${own_flags} -fsyntax-only "-I${INCLUDE_DIR}" "${source}"
     RESULT_VARIABLE status OUTPUT_VARIABLE output ERROR_VARIABLE output)
   if(expected STREQUAL "compiles")
     if(NOT status EQUAL 0)

@@ -21,8 +21,8 @@ struct BatchOptions {
     kOneKey,        // of one key, in order; with Order::kPartition, of one partition
   } of = kDistinctKeys;
   int most = 100;  // records; at least 1
-  Duration linger =
-      std::chrono::milliseconds(5);  // kDistinctKeys: how long the first may wait for others
+  // kDistinctKeys: how long the first may wait for others; at least 0
+  Duration linger = std::chrono::milliseconds(5);
 };
 
 class Batch {

@@ -8,7 +8,10 @@
 // What a user's callable throws is none of these: it reaches the task's handle as it is.
 #pragma once
 
+#include "keyway/detail/require_cpp20.h"
+
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <type_traits>
@@ -25,7 +28,7 @@ namespace keyway {
 enum class ErrorCode {
   kInvalidArgument,  // the call can never succeed as it is
   kShutdown,         // the executor takes no more work
-  kRejected,         // a queue threshold was reached; later it may succeed
+  kRejected,         // the task was not taken, or ended before it began: see Error::rejection
   kCancelled,        // somebody asked the task to stop
   kTimeout,          // the wait ended before the task did
   kExpired,          // the task's time to begin was over
@@ -45,6 +48,7 @@ struct Error {
   // The task that was not taken, for kRejected and for kShutdown and kTimeout of a submit.
   std::string group_key{};
   std::string task_id{};
+  std::optional<RejectionReason> rejection{};  // kRejected: why
 
   bool operator==(const Error&) const = default;
 };
@@ -60,21 +64,24 @@ class Exception : public std::runtime_error {
   Error error_;
 };
 
-// Thrown by await() and join() for a task that RejectionPolicy::kAbort turned away.
+// Whether the same submit may succeed later: a full queue may have room then. A shutdown and a conflation are final.
+constexpr bool is_retryable(RejectionReason reason) noexcept {
+  return reason == RejectionReason::kQueueFull || reason == RejectionReason::kGlobalQueueFull ||
+         reason == RejectionReason::kNoRoomInTime;
+}
+
+// Thrown by await() and join() for a task that RejectionPolicy::kAbort turned away, and by GroupResult::value() for
+// every rejected task.
 class RejectedError : public Exception {
  public:
   explicit RejectedError(std::string message, std::string group_key = {}, std::string task_id = {},
                          RejectionReason reason = RejectionReason::kQueueFull)
-      : Exception({ErrorCode::kRejected, std::move(message), /*retryable=*/true,
-                   std::move(group_key), std::move(task_id)}),
-        reason_(reason) {}
+      : Exception({ErrorCode::kRejected, std::move(message), is_retryable(reason),
+                   std::move(group_key), std::move(task_id), reason}) {}
 
   const std::string& group_key() const noexcept { return error().group_key; }
   const std::string& task_id() const noexcept { return error().task_id; }
-  RejectionReason reason() const noexcept { return reason_; }
-
- private:
-  RejectionReason reason_;
+  RejectionReason reason() const noexcept { return *error().rejection; }
 };
 
 // A task that throws this ends kCancelled instead of kFailed.
@@ -99,9 +106,14 @@ class ExpiredError : public Exception {
       : Exception({ErrorCode::kExpired, std::move(message), /*retryable=*/true}) {}
 };
 
+namespace detail {
+// Prints the error, then ends the program.
+[[noreturn]] void value_of_failure(const Error& error);
+}  // namespace detail
+
 // A value, or the Error that explains why there is none: std::expected<T, Error>, with two differences.
-// An Error converts to a Result by itself, without std::unexpected; and value() of a failure ends the
-// program, as operator* and error() do where they do not apply.
+// An Error converts to a Result by itself, without std::unexpected; and value() of a failure prints the
+// error and ends the program, as operator* and error() do where they do not apply.
 //
 //   Result<Page> page = fetch(url).and_then(parse).or_else(from_cache);
 //   std::string title = page.transform(&Page::title).value_or("untitled");
@@ -173,7 +185,10 @@ class [[nodiscard]] Result : public detail::ResultOperations<Result<T>> {
   }
 
  private:
-  void require_value() const { KEYWAY_CHECK(ok(), "Result::value() of a failure"); }
+  void require_value() const {
+    if (!ok()) [[unlikely]]
+      detail::value_of_failure(std::get<1>(state_));
+  }
   void require_error() const { KEYWAY_CHECK(!ok(), "Result::error() of a success"); }
 
   std::variant<T, Error> state_;
@@ -193,7 +208,10 @@ class [[nodiscard]] Result<void> : public detail::ResultOperations<Result<void>>
   explicit operator bool() const noexcept { return ok(); }
 
   // REQUIRES: ok()
-  void value() const { KEYWAY_CHECK(ok(), "Result::value() of a failure"); }
+  void value() const {
+    if (!ok()) [[unlikely]]
+      detail::value_of_failure(std::get<1>(error_));
+  }
   void operator*() const { value(); }
 
   // REQUIRES: !ok()

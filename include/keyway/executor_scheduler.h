@@ -2,6 +2,16 @@
 //
 //   boost::asio::thread_pool threads(8);
 //   GroupExecutor executor(policy, threads.get_executor(), {.threads = 8});
+//
+// The executor must run what it is given until the GroupExecutor is destroyed, also after it had nothing to run for a
+// while: it does not see tasks that sleep, or that wait for a rate limit. An Asio io_context returns from run() as soon
+// as it has no work. Then such a task never ends, and ~GroupExecutor waits for ever. Hold a work guard meanwhile:
+//
+//   auto guard = boost::asio::make_work_guard(io);
+//   std::thread runs([&] { io.run(); });
+//   { GroupExecutor executor(policy, io.get_executor()); ... }
+//   guard.reset();
+//   runs.join();
 #pragma once
 
 #include <concepts>

@@ -239,6 +239,9 @@ std::vector<GroupResult<T>> GroupExecutor::execute_all(std::vector<GroupTask<T>>
                        .task_id = task.task_id(),
                        .status = joined.status_of_untaken(),
                        .error = joined.error_of_untaken(task.group_key(), task.task_id())});
+    if (results.back().status == TaskStatus::kRejected) {
+      results.back().rejection = RejectionReason::kShutdown;
+    }
   }
   return results;
 }

@@ -63,7 +63,8 @@ struct GroupLimits {
   // turns as one of weight 1.
   std::optional<int> weight{};  // at least 1; if nobody says, 1
   // How many of the global limit the group can count on. While it does not use them, others may; it
-  // gets the next that come free. Only for groups that are named, and in all no more than the limit.
+  // gets the next that come free. Only for groups that are named, and in all no more than the limit. Without a
+  // global limit it has no effect.
   std::optional<int> guaranteed{};  // at least 0; if nobody says, 0
   std::optional<RateLimit> rate{};
   std::optional<AdaptiveLimits> adaptive{};  // instead of max_concurrency, for tasks that succeed
@@ -91,7 +92,7 @@ struct GroupPolicy {
   std::shared_ptr<TaskLifecycleListener> listener{};
   // When groups compete for the global limit, the one whose next task was submitted first goes first, instead of the one
   // that came in line first. (A group whose task has just ended comes in line after that one's place was given
-  // away.) Not with weights or guarantees.
+  // away.) Without effect if a group has a weight or a guarantee, which decide then.
   bool oldest_first = false;
   // Keeps an eye on every task: explain() knows all who run, hot_groups() and group_times() what the
   // busiest 1,024 groups wait and run. Takes four short locks and one more clock reading per task.

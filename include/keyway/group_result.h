@@ -41,7 +41,8 @@ struct ResultValue<void> {
   bool has() const { return stored; }
 };
 
-[[noreturn]] void throw_no_value(const std::string& group_key, const std::string& task_id);
+[[noreturn]] void throw_no_value(const std::string& group_key, const std::string& task_id,
+                                 RejectionReason reason);
 
 }  // namespace detail
 
@@ -63,13 +64,14 @@ struct GroupResult {
   // When it got its permits, so that waiting is not counted, and when it ended; to a microsecond.
   TimePoint started{};
   TimePoint ended{};
+  std::optional<RejectionReason> rejection{};  // kRejected: why
   detail::ResultValue<T> stored{};
 
   bool ok() const noexcept { return status == TaskStatus::kSuccess; }
   Duration duration() const { return ended - started; }
 
   // What the task returned, as the kind of reference that the result is; for a task that returned a
-  // reference, that one. Throws `error` if it did not return, RejectedError if it never ran.
+  // reference, that one. Throws `error` if it did not return, RejectedError if it was rejected.
   decltype(auto) value() & { return require_value(), stored.get(); }
   decltype(auto) value() const& { return require_value(), stored.get(); }
   decltype(auto) value() && { return require_value(), std::move(stored).get(); }
@@ -90,7 +92,8 @@ struct GroupResult {
  private:
   void require_value() const {
     if (error) std::rethrow_exception(error);
-    if (!stored.has()) detail::throw_no_value(group_key, task_id);
+    if (stored.has()) return;
+    detail::throw_no_value(group_key, task_id, rejection.value_or(RejectionReason::kQueueFull));
   }
 };
 

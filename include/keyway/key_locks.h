@@ -25,6 +25,8 @@
 // Lifetime: outlives its guards and whoever waits; the destructor checks it.
 #pragma once
 
+#include "keyway/detail/require_cpp20.h"
+
 #include <concepts>
 #include <coroutine>
 #include <functional>
@@ -55,6 +57,19 @@ class AsyncLock;
 class LockTable;
 struct LockEntry;
 class Operation;
+
+// The name is written to be read in a compiler's message.
+template <class F>
+concept CanBeCalledWithoutArguments = std::is_invocable_v<std::decay_t<F>&>;
+// void for a type that is not, so that the concept is what the compiler speaks of.
+template <class F>
+struct ResultWithLock {
+  using type = void;
+};
+template <CanBeCalledWithoutArguments F>
+struct ResultWithLock<F> {
+  using type = std::invoke_result_t<std::decay_t<F>&>;
+};
 }  // namespace detail
 
 struct KeyLocksOptions {
@@ -81,7 +96,7 @@ class KeyLocks {
   // Waits for its turn. Throws Exception (kWaitCycle) if that would never come, (kInvalidArgument) for an empty key.
   // In a coroutine use lock_async(): this one blocks its thread.
   [[nodiscard]] Guard lock(std::string_view key, LockMode mode = LockMode::kExclusive);
-  // The same, but throws CancelledError if `stop` is requested first.
+  // The same, but throws CancelledError if `stop` is requested first: also before the call, when the lock is free.
   [[nodiscard]] Guard lock(std::string_view key, std::stop_token stop,
                            LockMode mode = LockMode::kExclusive);
   // Without waiting, and waiting for a limited time; false if the lock was not to be had:
@@ -106,9 +121,9 @@ class KeyLocks {
   // this: the lock is held until it has ended, wherever that is.
   // With g++ 12, such a coroutine that captures more than plain values and references must have a name: see
   // GroupExecutor::submit_async().
-  template <class F>
-  auto with_lock(std::string_view key, F&& callable, LockMode mode = LockMode::kExclusive)
-      -> std::invoke_result_t<std::decay_t<F>&>;
+  template <detail::CanBeCalledWithoutArguments F>
+  auto with_lock(std::string_view key, F&& callable, LockMode mode = LockMode::kExclusive) ->
+      typename detail::ResultWithLock<F>::type;
 
   // How many keys somebody holds or waits for.
   std::size_t active_lock_count() const;
@@ -304,9 +319,9 @@ auto KeyLocks::with_lock_async(std::string key, F callable, LockMode mode)
   }
 }
 
-template <class F>
-auto KeyLocks::with_lock(std::string_view key, F&& callable, LockMode mode)
-    -> std::invoke_result_t<std::decay_t<F>&> {
+template <detail::CanBeCalledWithoutArguments F>
+auto KeyLocks::with_lock(std::string_view key, F&& callable, LockMode mode) ->
+    typename detail::ResultWithLock<F>::type {
   if constexpr (detail::Unwrapped<std::invoke_result_t<std::decay_t<F>&>>::kIsCoroutine) {
     static_assert(detail::kIsSafeInAwait<F>, "g++ 12 would destroy this lambda twice: name it");
     return with_lock_async<std::decay_t<F>>(std::string(key), std::forward<F>(callable), mode);

@@ -51,7 +51,7 @@ class KeyedCalls {
     static_assert(!detail::kIsCoroutine<Callable>,
                   "a coroutine needs a scheduler, also in basic mode: dispatch it");
     if (dispatcher_) return dispatcher_->run(key, std::forward<F>(work));
-    detail::require_key(key);
+    detail::require_key(key, "key");
     detail::require_callable(work, key, {});
     const auto invoke = [&]() -> Value {
       if constexpr (detail::kTakesStopToken<Callable>) {

@@ -6,7 +6,7 @@
 //
 // A handler is a callable that takes a Record, and an Attempt if it wants to know which one it is. It returns an Outcome,
 // or nothing (done), or is a coroutine that gives either. What it throws is a retry, unless it is a PermanentError.
-// One that takes a Batch handles several records at once: see batch.h.
+// One that takes a Batch handles several records at once: see batch.h. The concept is in record_handler.h.
 //
 // Guarantees:
 //   (1) No record is lost: what is committed never passes one that is neither handled nor stored as a dead letter.
@@ -18,7 +18,7 @@
 // Not guaranteed: that a record is handled only once; any order between keys. A record without a key is in order with
 // no other.
 //
-// Thread safety: every method from any thread, but run_until() once.
+// Thread safety: every method from any thread. run_until() runs once: a second call is an error.
 // Lifetime: source, scheduler and handler outlive it.
 #pragma once
 
@@ -42,6 +42,7 @@
 #include "keyway/handled_ids.h"
 #include "keyway/outcome.h"
 #include "keyway/record.h"
+#include "keyway/record_handler.h"
 #include "keyway/source.h"
 #include "keyway/task.h"
 
@@ -69,8 +70,8 @@ struct PipelineOptions {
   Order order = Order::kKey;
   int key_concurrency = 1;
   int concurrency = 16;
-  // Sets key, group or defect of each record as it is read. False: the record is left out. An error ends the pipeline.
-  // Called by one thread at a time.
+  // Sets key, group or defect of each record as it is read. False: the record is left out. An error, or an exception,
+  // ends the pipeline. Called by one thread at a time.
   std::function<Result<bool>(Record&)> classify{};
   // Besides the order of keys, limits for groups: a record runs when its group has room. Without, `limits` are those of
   // keys by name.
@@ -97,6 +98,10 @@ struct PipelineOptions {
   // Ids (Source::unique_id_of) of records that were handled, for handlers that must not see one twice.
   std::shared_ptr<HandledIds> handled_ids{};
   std::uint64_t seed = 0;  // of the jitter; 0: a random one
+
+  // Names the first option that is out of range. A Pipeline refuses such options: its constructor throws Exception
+  // (kInvalidArgument). Numbers are at least 1, but for max_in_flight_per_key; commit_interval is at least 1 ms.
+  Result<void> validate() const;
 };
 
 // At most a tenth of a second old, but for idle sources.
@@ -148,11 +153,11 @@ AnyHandler make_handler(F handler);
 
 class Pipeline {
  public:
-  // On its own threads; or on those of a scheduler.
-  template <class F>
+  // On its own threads; or on those of a scheduler. Throws Exception (kInvalidArgument) for options out of range.
+  template <RecordHandler F>
   Pipeline(Source& source, PipelineOptions options, F handler)
       : Pipeline(source, std::move(options), detail::make_handler(std::move(handler)), nullptr) {}
-  template <class F>
+  template <RecordHandler F>
   Pipeline(Source& source, PipelineOptions options, F handler, Scheduler& scheduler)
       : Pipeline(source, std::move(options), detail::make_handler(std::move(handler)), &scheduler) {
   }
@@ -161,7 +166,7 @@ class Pipeline {
   Pipeline& operator=(const Pipeline&) = delete;
 
   // Until the source ends, `stop` is requested, or something fails that cannot be retried: then it is an error. Either
-  // way, what was done is committed.
+  // way, what was done is committed. An error (kInvalidArgument) if it was called before.
   Result<PipelineEnd> run_until(std::stop_token stop = {});
 
   void pause();  // begins no more records

@@ -1,6 +1,8 @@
 // A pause of a coroutine that others may use.
 #pragma once
 
+#include "keyway/detail/require_cpp20.h"
+
 #include <coroutine>
 #include <memory>
 
@@ -16,7 +18,7 @@ struct BeginRest {
   bool await_ready() const noexcept { return false; }
   template <class Promise>
   bool await_suspend(std::coroutine_handle<Promise> coroutine) {
-    TaskCore* task = coroutine.promise().context().operation.task();
+    TaskCore* task = context_of(coroutine).operation.task();
     if (task != nullptr && task->holds_permits()) rest = task->owner().begin_rest(*task);
     return false;
   }
@@ -32,7 +34,7 @@ class EndRest final : private Wakeup {
   template <class Promise>
   void await_suspend(std::coroutine_handle<Promise> coroutine) {
     coroutine_ = coroutine;
-    context_ = &coroutine.promise().context();
+    context_ = &context_of(coroutine);
     rest_->end(*this);  // may resume, and end, this awaiter
   }
   void await_resume() const noexcept {}

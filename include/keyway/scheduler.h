@@ -73,6 +73,14 @@ enum class Slept {
   kStuck,  // a driven scheduler has nothing left to run, so the word will never change
 };
 
+// Users may implement it, for threads of their own. What is posted is run by run_posted(), on one of the scheduler's
+// threads. That call sets current(), by which waits recognise a thread of the scheduler's. A scheduler that calls
+// Runnable::run() itself does not set it, and a task that waits for a task hangs instead of being refused.
+//
+//   void MyThread::loop() {
+//     while (Runnable* next = take()) run_posted(*next);
+//   }
+//
 // Thread safety: every method from any thread, unless the implementation says otherwise.
 // Lifetime: outlives everything that was posted to it.
 class Scheduler {
@@ -96,7 +104,7 @@ class Scheduler {
   virtual void begin_blocking() {}
   virtual void end_blocking() {}
 
-  // The scheduler whose run() the calling thread is in; null if it is in none.
+  // The scheduler whose Runnable the calling thread runs; null if it runs none.
   static Scheduler* current();
 
   // ---- What Keyway's own waits and shutdowns need of a scheduler. Users implement it, but need not call it.
@@ -123,6 +131,10 @@ class Scheduler {
   // returned, the listener is not called any more.
   virtual void add_idle_listener(IdleListener&) {}
   virtual void remove_idle_listener(IdleListener&) {}
+
+ protected:
+  // Runs what was posted, on the calling thread, as this scheduler; then posts what it asks to be posted again.
+  void run_posted(Runnable& runnable);
 };
 
 }  // namespace keyway

@@ -127,6 +127,7 @@ class SerialDispatcher {
   // Sticky, on these schedulers, one for each worker. REQUIRES: each runs one item at a time.
   SerialDispatcher(SerialOptions options, std::vector<std::unique_ptr<Scheduler>> workers);
   void add_workers(std::vector<std::unique_ptr<Scheduler>> schedulers);
+  void name_work_by_key();
 
   // Where the work of a key goes.
   struct Target {

@@ -1,8 +1,11 @@
 // A submit that a coroutine waits for: see GroupExecutor::submit_async().
 #pragma once
 
+#include "keyway/detail/require_cpp20.h"
+
 #include <coroutine>
 #include <optional>
+#include <string_view>
 #include <utility>
 
 #include "keyway/error.h"
@@ -20,6 +23,10 @@ void wait_for_room(GroupEngine& engine, TaskCore& task, RoomWaiter& waiter);
 bool stop_waiting_for_room(GroupEngine& engine, TaskCore& task);
 void give_up_submit(GroupEngine& engine, TaskCore& task, RejectionReason reason);
 Error shutdown_error(const TaskCore& task);
+// With the advice that fits the reason.
+Error rejection_error(RejectionReason reason, std::string_view group_key, std::string_view task_id);
+// The error of a task that was conflated away when it was submitted; null for any other.
+std::optional<Error> conflated_error(const TaskCore& task);
 // REQUIRES: no executor has seen the task.
 void drop_unsubmitted(TaskCore& task) noexcept;
 
@@ -64,6 +71,7 @@ class [[nodiscard]] SubmitAwaiter final : private detail::RoomWaiter,
                      .message = "the task was cancelled while it waited for room"};
       detail::give_up_submit(engine_, handle_.core(), RejectionReason::kNoRoomInTime);
     }
+    if (!error_) error_ = detail::conflated_error(handle_.core());
     if (error_) return *std::move(error_);
     return std::move(handle_);
   }

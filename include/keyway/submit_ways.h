@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <string_view>
 #include <type_traits>
 #include <utility>
@@ -30,13 +31,11 @@ struct GroupPlace {
   Lane* pinned_lane = nullptr;  // of the group, if the caller has pinned it
 };
 
-// False if the task was turned away; the policy is asked what becomes of it, unless it is a try.
-bool enqueue(const GroupPlace& place, TaskCore& task);
-bool try_enqueue(const GroupPlace& place, TaskCore& task);
+// Null, or why the task was rejected; the policy is asked what becomes of it, unless it is a try.
+std::optional<RejectionReason> enqueue(const GroupPlace& place, TaskCore& task);
+std::optional<RejectionReason> try_enqueue(const GroupPlace& place, TaskCore& task);
 // Waits for room until `timeout`.
 Result<void> try_enqueue_for(const GroupPlace& place, TaskCore& task, Duration timeout);
-
-Error turned_away(std::string_view group_key, std::string_view task_id = {});
 
 inline std::string_view id_of(std::string_view id) { return id; }
 inline std::string_view id_of(const TaskOptions& options) { return options.id; }
@@ -70,8 +69,8 @@ class SubmitWays {
     return do_submit(place(where...), options, std::forward<F>(callable));
   }
 
-  // Fire and forget: no handle. A task that is turned away is an error (kRejected), unless the policy lets the
-  // caller run it. What the task throws is seen by the listener alone.
+  // Fire and forget: no handle. A task that is turned away is an error (kRejected; Error::rejection says why), unless
+  // the policy lets the caller run it. What the task throws is seen by the listener alone.
   template <TaskCallable F>
   Result<void> post(Where... where, F&& callable) {
     return do_post(place(where...), std::string_view(), std::forward<F>(callable));
@@ -86,7 +85,8 @@ class SubmitWays {
   }
 
   // The other three meet a full queue without asking the policy. A task that they turn away is counted and
-  // seen by the listener as any other; its callable is gone.
+  // seen by the listener as any other; its callable is gone. For a task that is conflated away
+  // (RejectionReason::kConflated) all three give an error (kRejected).
 
   // An error (kRejected) if there is no room now.
   template <TaskCallable F>
@@ -160,16 +160,17 @@ class SubmitWays {
   template <class Wishes, class F>
   static Result<void> do_post(const detail::GroupPlace& place, const Wishes& wishes, F&& callable) {
     auto& task = detail::make_task(*place.owner, 1, place.key, wishes, std::forward<F>(callable));
-    if (detail::enqueue(place, task)) return {};
-    return detail::turned_away(place.key, detail::id_of(wishes));
+    const auto rejected = detail::enqueue(place, task);
+    if (!rejected) return {};
+    return detail::rejection_error(*rejected, place.key, detail::id_of(wishes));
   }
   template <class Wishes, class F>
   static Result<TaskHandle<TaskValueOf<F>>> do_try_submit(const detail::GroupPlace& place,
                                                           const Wishes& wishes, F&& callable) {
     auto& task = detail::make_task(*place.owner, 2, place.key, wishes, std::forward<F>(callable));
     auto handle = detail::HandleAccess::make<TaskValueOf<F>>(task);
-    if (!detail::try_enqueue(place, task)) {
-      return detail::turned_away(place.key, detail::id_of(wishes));
+    if (const auto rejected = detail::try_enqueue(place, task)) {
+      return detail::rejection_error(*rejected, place.key, detail::id_of(wishes));
     }
     return handle;
   }

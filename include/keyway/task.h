@@ -22,6 +22,8 @@
 // Lifetime: a Task owns its coroutine; one that was never awaited is destroyed unrun.
 #pragma once
 
+#include "keyway/detail/require_cpp20.h"
+
 #include <coroutine>
 #include <cstdint>
 #include <exception>
@@ -58,8 +60,8 @@ class [[nodiscard]] Task {
     if (coroutine_) coroutine_.destroy();
   }
 
-  // Starts the task and waits for it. REQUIRES: called once.
-  auto operator co_await() && noexcept { return Awaiter{coroutine_}; }
+  // Starts the task and waits for it. REQUIRES: called once; the task was not moved from.
+  auto operator co_await() && noexcept { return Awaiter{coroutine()}; }
 
  private:
   friend promise_type;
@@ -71,13 +73,18 @@ class [[nodiscard]] Task {
     template <class Promise>
     std::coroutine_handle<> await_suspend(std::coroutine_handle<Promise> awaiting) noexcept {
       promise_type& promise = coroutine.promise();
-      promise.context_ = &awaiting.promise().context();
+      promise.context_ = &detail::context_of(awaiting);
       promise.awaiting_ = awaiting;
       return coroutine;
     }
     T await_resume() { return coroutine.promise().take(); }
     std::coroutine_handle<promise_type> coroutine;
   };
+
+  std::coroutine_handle<promise_type> coroutine() const noexcept {
+    KEYWAY_CHECK(coroutine_ != nullptr, "a Task that was moved from is awaited or run");
+    return coroutine_;
+  }
 
   std::coroutine_handle<promise_type> coroutine_;
 };
@@ -119,10 +126,11 @@ inline constexpr bool kIsSafeInAwait = true;
 struct TaskAccess {
   template <class T>
   static void start(Task<T>& task, const TaskContext& context, Completion& completion) {
-    auto& promise = task.coroutine_.promise();
+    const auto coroutine = task.coroutine();
+    auto& promise = coroutine.promise();
     promise.context_ = &context;
     promise.completion_ = &completion;
-    resume_as(context.operation, task.coroutine_);
+    resume_as(context.operation, coroutine);
   }
   // REQUIRES: completion.done() was called.
   template <class T>
@@ -147,10 +155,16 @@ NonVoid<T> take_non_void(Task<T>& task) {
 }  // namespace detail
 
 // Waits without a thread. Throws CancelledError if stop is, or was, requested.
-inline detail::SleepAwaiter sleep_for(Duration duration) { return detail::SleepAwaiter(duration); }
+[[nodiscard("write co_await in front of it")]] inline detail::SleepAwaiter sleep_for(
+    Duration duration) {
+  return detail::SleepAwaiter(duration);
+}
 
 // The stop token of the task that awaits this.
-inline detail::StopTokenAwaiter current_stop_token() { return {}; }
+[[nodiscard("write co_await in front of it")]] inline detail::StopTokenAwaiter
+current_stop_token() {
+  return {};
+}
 
 // Runs the tasks side by side; ends when all have ended. A void task gives std::monostate.
 template <class... T>

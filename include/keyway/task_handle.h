@@ -12,12 +12,14 @@
 //       is over, not the task, and the handle can wait again. (Within a task the wait also takes back
 //       the permits that it gave up meanwhile, and may return later for that.)
 //   (4) Dropping a handle does not cancel its task.
-// Not guaranteed: a second helping. The result is given out once, as std::future does.
+// A result can be taken only once, as that of a std::future.
 //
 // Thread safety: is_done() and cancel() from any thread; the rest from one thread at a time.
 // Lifetime: a handle may outlive its executor, which ends every task; but while the executor is being
 // destroyed, no thread may be about to call cancel() or to begin a wait.
 #pragma once
+
+#include "keyway/detail/require_cpp20.h"
 
 #include <chrono>
 #include <coroutine>
@@ -222,6 +224,7 @@ class [[nodiscard]] TaskHandle {
     GroupResult<T> taken = result(task.status(), nullptr);
     taken.started = task.started();
     taken.ended = task.ended();
+    if (taken.status == TaskStatus::kRejected) taken.rejection = task.rejection();
     if (taken.status != TaskStatus::kSuccess) {
       taken.error = task.operations().error(task);
     } else if constexpr (std::is_void_v<T>) {

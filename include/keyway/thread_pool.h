@@ -27,9 +27,10 @@
 namespace keyway {
 
 struct ThreadPoolOptions {
-  unsigned threads = 0;  // how many run at least; 0: one per core this process may use
-  // A bound, however many are blocked. A wait in a task that would leave no thread for what it waits for is
-  // refused (ErrorCode::kNoThread).
+  // How many run at least; 0: one per core this process may use, but no more than max_threads.
+  unsigned threads = 0;
+  // A bound, however many are blocked; at least 1, and at least `threads`. A wait in a task that would leave no thread
+  // for what it waits for is refused (ErrorCode::kNoThread).
   unsigned max_threads = 4096;
   Duration idle_timeout = std::chrono::seconds(5);
 };
@@ -44,6 +45,7 @@ struct ThreadPoolStats {
 
 class ThreadPool final : public Scheduler {
  public:
+  // Throws Exception (kInvalidArgument) for options out of range.
   explicit ThreadPool(ThreadPoolOptions options = {});
   ~ThreadPool() override;
 

@@ -12,6 +12,8 @@
 // Thread safety and lifetime: as those of a Task.
 #pragma once
 
+#include "keyway/detail/require_cpp20.h"
+
 #include <atomic>
 #include <coroutine>
 #include <cstddef>
@@ -107,7 +109,7 @@ struct RaceAwaiter {
   bool await_ready() const noexcept { return false; }
   template <class Promise>
   bool await_suspend(std::coroutine_handle<Promise> waiting) {
-    const TaskContext& context = waiting.promise().context();
+    const TaskContext& context = context_of(waiting);
     race.begin(context);
     start(context);
     return race.wait(waiting);

@@ -60,5 +60,12 @@ void check_failed(const char* file, int line, const char* condition, const char*
   std::abort();
 }
 
+void value_of_failure(const Error& error) {
+  std::fprintf(stderr, "check failed: Result::value() of a failure: %s: %.*s\n",
+               to_string(error.code), static_cast<int>(error.message.size()),
+               error.message.c_str());
+  std::abort();
+}
+
 }  // namespace detail
 }  // namespace keyway

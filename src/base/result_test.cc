@@ -73,6 +73,15 @@ TEST(ResultDeathTest, TheValueOfAFailureEndsTheProgram) {
   EXPECT_DEATH(static_cast<void>(failure.value()), "check failed.*value\\(\\) of a failure");
 }
 
+TEST(ResultDeathTest, TheValueOfAFailurePrintsTheError) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const Error error{ErrorCode::kIo, "cannot open handled.db: No such file or directory"};
+  const char* const expected = "value\\(\\) of a failure: io: cannot open handled.db: No such file";
+  EXPECT_DEATH(static_cast<void>(Result<int>(error).value()), expected);
+  EXPECT_DEATH(static_cast<void>(*Result<std::string>(error)), expected);
+  EXPECT_DEATH(Result<void>(error).value(), expected);
+}
+
 TEST(ResultDeathTest, TheErrorOfASuccessEndsTheProgram) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   const Result<int> success(1);

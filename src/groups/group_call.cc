@@ -18,10 +18,12 @@ using detail::TaskCore;
 namespace {
 
 Error no_room_error(const TaskCore& task) {
+  const bool global = task.rejection() == RejectionReason::kGlobalQueueFull;
   return {.code = ErrorCode::kTimeout,
-          .message = name_of(task) +
-                     " was not taken: its queue was full all the time; wait longer, submit it "
-                     "again later, or raise the queue threshold",
+          .message = name_of(task) + " was not taken: " + (global ? "the global" : "its") +
+                     " queue was full all the time; wait longer, submit it again later, or raise "
+                     "the " +
+                     (global ? "global " : "") + "queue threshold",
           .retryable = true,
           .group_key = std::string(task.group_key()),
           .task_id = std::string(task.task_id())};
@@ -124,7 +126,10 @@ Result<void> GroupEngine::enqueue_before(TaskCore& task, std::size_t hash,
   } blocked;
   const QuietWatch::Use use(quiet_);
   tell_submitted(task);
-  if (enqueue_if_room(task, hash)) return {};
+  if (enqueue_if_room(task, hash)) {
+    if (std::optional<Error> conflated = detail::conflated_error(task)) return *conflated;
+    return {};
+  }
   task.set_awaits_room(true);
   BlockedWait wait;
   if (Result<void> begun = wait.begin(task, /*bounded=*/deadline != nullptr); !begun) {
@@ -196,8 +201,9 @@ Result<void> GroupEngine::call(TaskCore& task, std::size_t hash, CallerRuns call
   }
   const QuietWatch::Use use(quiet_);
   if (!waits && is_inside(task.group_key())) {  // it would wait for itself
-    turn_away(task, RejectionReason::kQueueFull);
-    return detail::turned_away(task.group_key());
+    const RejectionReason reason = task.rejection();
+    turn_away(task, reason);
+    return detail::rejection_error(reason, task.group_key(), task.task_id());
   }
   Caller caller(task, scheduler_);
   if (Result<void> begun = caller.begin(); !begun) {
@@ -207,8 +213,9 @@ Result<void> GroupEngine::call(TaskCore& task, std::size_t hash, CallerRuns call
   if (may_enter && waits && enqueue_if_room(task, hash)) {
     caller.wait_for_end();
   } else if (caller_runs == CallerRuns::kNever) {
-    turn_away(task, RejectionReason::kQueueFull);
-    return detail::turned_away(task.group_key());
+    const RejectionReason reason = task.rejection();
+    turn_away(task, reason);
+    return detail::rejection_error(reason, task.group_key(), task.task_id());
   } else {
     caller.expect_turn();
     wait_for_room(task, caller);

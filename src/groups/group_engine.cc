@@ -4,14 +4,15 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/quoted.h"
 #include "base/tick_clock.h"
+#include "groups/rejection.h"
 #include "keyway/submit_awaiter.h"
 #include "keyway/task_handle.h"
 #include "runtime/current_task.h"
 
 namespace keyway {
 
-using detail::name_of;
 using detail::TaskCore;
 
 namespace {
@@ -29,22 +30,6 @@ LaneOutcome outcome_of(TaskStatus status) {
     default:
       return LaneOutcome::kFailed;
   }
-}
-
-// REQUIRES: the task found no room.
-RejectionReason full_queue_of(const TaskCore& task) {
-  return task.found_global_queue_full() ? RejectionReason::kGlobalQueueFull
-                                        : RejectionReason::kQueueFull;
-}
-
-RejectedError rejected_error(const TaskCore& task, RejectionReason reason) {
-  const char* what = reason == RejectionReason::kGlobalQueueFull
-                         ? " was rejected: the global queue is full; submit it again later, or "
-                           "raise the global queue threshold"
-                         : " was rejected: its queue is full; submit it again later, or raise the "
-                           "queue threshold";
-  return RejectedError(name_of(task) + what, std::string(task.group_key()),
-                       std::string(task.task_id()), reason);
 }
 
 template <class Asks>
@@ -103,25 +88,36 @@ GroupEngine::GroupEngine(GroupPolicy policy, Scheduler& scheduler, bool shared)
 
 GroupEngine::~GroupEngine() = default;
 
+std::string GroupEngine::name_of(const TaskCore& task) const {
+  if (!names_by_key_) return detail::name_of_task(task.group_key(), task.task_id());
+  if (task.task_id().empty()) return "work for key " + quoted(task.group_key());
+  return "work for key " + quoted(task.task_id()) + " on " + quoted(task.group_key());
+}
+
 // ---- submitted
 
-bool GroupEngine::enqueue(TaskCore& task, std::size_t hash, Lane* lane, IfFull if_full) {
+GroupEngine::Rejected GroupEngine::enqueue(TaskCore& task, std::size_t hash, Lane* lane,
+                                           IfFull if_full) {
   tell_submitted(task);
   if (task.has_extras()) [[unlikely]] {
     task.retain();
     const detail::CoreReference hold(&task);
     if (is_conflated(task)) {
       const Conflated conflated = conflate(task);
-      if (conflated != Conflated::kEnters) return conflated == Conflated::kIsIn;
+      if (conflated == Conflated::kIsIn) return std::nullopt;
+      if (conflated == Conflated::kEnded) return RejectionReason::kConflated;
     } else {
       start_expiry(task);
     }
-    return enter_with_extras(task, hash, lane) || end_full(task, if_full);
+    if (enter_with_extras(task, hash, lane)) return std::nullopt;
+    return end_full(task, if_full);
   }
-  return enter_and_post(task, hash, lane) || end_full(task, if_full);
+  if (enter_and_post(task, hash, lane)) [[likely]]
+    return std::nullopt;
+  return end_full(task, if_full);
 }
 
-// A task that ended at once because of another with its id is in: its handle knows.
+// True also for a task that ended at once because of another with its id: see conflated_error().
 bool GroupEngine::enqueue_if_room(TaskCore& task, std::size_t hash) {
   if (!task.has_extras()) return enter_and_post(task, hash, nullptr);
   if (is_conflated(task)) {
@@ -174,16 +170,17 @@ bool GroupEngine::enter_and_post(TaskCore& task, std::size_t hash, Lane* lane) {
 
 // ---- turned away
 
-bool GroupEngine::end_full(TaskCore& task, IfFull if_full) {
+GroupEngine::Rejected GroupEngine::end_full(TaskCore& task, IfFull if_full) {
   // From here on a thread that closes waits for this one; if it was closed before, nothing more is run.
   const QuietWatch::Use use(quiet_);
   if (table_.closed()) refuse_closed(task);
   if (if_full == IfFull::kAskPolicy) return reject(task);
-  turn_away(task, full_queue_of(task));
-  return false;
+  const RejectionReason reason = task.rejection();
+  turn_away(task, reason);
+  return reason;
 }
 
-bool GroupEngine::reject(TaskCore& task) {
+GroupEngine::Rejected GroupEngine::reject(TaskCore& task) {
   RejectionPolicy what = policy_.rejection;
   std::exception_ptr error;
   if (policy_.rejection_handler) {
@@ -196,14 +193,15 @@ bool GroupEngine::reject(TaskCore& task) {
   }
   if (what == RejectionPolicy::kCallerRuns) {
     run_by_caller(task);
-    return true;
+    return std::nullopt;
   }
   count_outside(task, {.refused = 1});
+  const RejectionReason reason = task.rejection();
   if (what == RejectionPolicy::kAbort && error == nullptr) {
-    error = std::make_exception_ptr(rejected_error(task, full_queue_of(task)));
+    error = std::make_exception_ptr(rejected_error(reason, task.group_key(), task.task_id()));
   }
-  end_unrun(task, TaskStatus::kRejected, error, full_queue_of(task));
-  return false;
+  end_unrun(task, TaskStatus::kRejected, error, reason);
+  return reason;
 }
 
 void GroupEngine::turn_away(TaskCore& task, RejectionReason reason) {
@@ -470,6 +468,7 @@ void GroupEngine::tell(Ending& ending) noexcept {
     task.operations().drop(task, std::move(ending.error));
     task.set_started(ending.ended);
   }
+  if (ending.status == TaskStatus::kRejected) task.set_rejection(ending.reason);
   complete(task, ending.status, ending.ended, ending.ran, ending.reason);
 }
 

@@ -59,11 +59,12 @@ class GroupEngine final : public LaneOwner,
 
   // ---- submitting
 
-  // `hash`: of the task's key. `lane`: pinned, or null to find it by key. False if the task was
-  // turned away, by the policy or because of `IfFull`. Throws Exception (kShutdown) when closed.
+  // `hash`: of the task's key. `lane`: pinned, or null to find it by key. Gives the reason if the task was
+  // rejected, by the policy or because of `IfFull`. Throws Exception (kShutdown) when closed.
+  using Rejected = std::optional<RejectionReason>;
   enum class IfFull { kAskPolicy, kTurnAway };
-  bool enqueue(detail::TaskCore& task, std::size_t hash, Lane* lane,
-               IfFull if_full = IfFull::kAskPolicy);
+  Rejected enqueue(detail::TaskCore& task, std::size_t hash, Lane* lane,
+                   IfFull if_full = IfFull::kAskPolicy);
   // Blocks while there is no room. An error if the task was turned away in the end.
   Result<void> enqueue_before(detail::TaskCore& task, std::size_t hash, const TimePoint* deadline);
   // Comes before enqueue_if_room().
@@ -93,6 +94,10 @@ class GroupEngine final : public LaneOwner,
   // shutdown. Throws as enqueue(). REQUIRES: the caller has a reference to the task.
   enum class CallerRuns { kNever, kIfFull, kAlways };
   Result<void> call(detail::TaskCore& task, std::size_t hash, CallerRuns caller_runs, bool waits);
+
+  // Messages speak of work and keys, not of tasks and groups. A task's key is that of its group; if it has an id, the
+  // key is the id, and the group is a worker. REQUIRES: nothing was submitted yet.
+  void name_tasks_by_key() { names_by_key_ = true; }
 
   Lane& pin(std::string_view key);
   void unpin(Lane& lane) { table_.unpin(lane); }
@@ -132,6 +137,7 @@ class GroupEngine final : public LaneOwner,
   LaneRank rank_of(const Waiter& waiter) const override;
   std::unique_ptr<LaneExtension> extend(Lane& lane) override;
   void scheduler_is_idle() noexcept override { table_.forget_idle(); }
+  std::string name_of(const detail::TaskCore& task) const override;
   bool cancel(detail::TaskCore& task) override;
   void expire(detail::TaskCore& task) noexcept override;
   Result<Waited> wait(detail::TaskCore& task, const TimePoint* deadline,
@@ -160,8 +166,8 @@ class GroupEngine final : public LaneOwner,
   void start_expiry(detail::TaskCore& task);
   void after_entering(detail::TaskCore& task);
   void expire_if_late(detail::TaskCore& task);
-  bool end_full(detail::TaskCore& task, IfFull if_full);
-  bool reject(detail::TaskCore& task);
+  Rejected end_full(detail::TaskCore& task, IfFull if_full);
+  Rejected reject(detail::TaskCore& task);
   [[noreturn]] void refuse_closed(detail::TaskCore& task);
   void count_outside(const detail::TaskCore& task, const LaneCounts& counts);
 
@@ -257,6 +263,7 @@ class GroupEngine final : public LaneOwner,
   Scheduler& scheduler_;
   const bool shared_;
   const bool has_states_;  // every lane has a GroupState
+  bool names_by_key_ = false;
 
   // Have their own synchronization.
   LimitBook limits_;

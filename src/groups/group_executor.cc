@@ -6,11 +6,11 @@ namespace keyway {
 
 namespace detail {
 
-bool enqueue(const GroupPlace& place, TaskCore& task) {
+std::optional<RejectionReason> enqueue(const GroupPlace& place, TaskCore& task) {
   return place.engine->enqueue(task, place.hash, place.pinned_lane);
 }
 
-bool try_enqueue(const GroupPlace& place, TaskCore& task) {
+std::optional<RejectionReason> try_enqueue(const GroupPlace& place, TaskCore& task) {
   return place.engine->enqueue(task, place.hash, place.pinned_lane, GroupEngine::IfFull::kTurnAway);
 }
 
@@ -30,25 +30,7 @@ void set_options(TaskCore& task, const TaskOptions& options) {
   extras.expires = extras.expires_at != TimePoint::max();
 }
 
-Error turned_away(std::string_view group_key, std::string_view task_id) {
-  const std::string name =
-      task_id.empty() ? std::string("a task") : "task \"" + std::string(task_id) + "\"";
-  return {.code = ErrorCode::kRejected,
-          .message = name + " of group \"" + std::string(group_key) +
-                     "\" was rejected: its queue is full; submit it again later, or raise the "
-                     "queue threshold",
-          .retryable = true,
-          .group_key = std::string(group_key),
-          .task_id = std::string(task_id)};
-}
-
 }  // namespace detail
-
-void detail::throw_no_value(const std::string& group_key, const std::string& task_id) {
-  throw RejectedError("task \"" + task_id + "\" of group \"" + group_key +
-                          "\" was rejected: it has no value; ask ok() first, or use value_or()",
-                      group_key, task_id);
-}
 
 GroupExecutor::GroupExecutor(GroupPolicy policy, ThreadPoolOptions threads)
     : GroupExecutor(std::move(policy), std::make_unique<ThreadPool>(threads)) {}

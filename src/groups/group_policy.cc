@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 
+#include "base/quoted.h"
 #include "keyway/group_task.h"
 #include "lanes/lane_table.h"
 
@@ -73,7 +74,7 @@ Result<void> validate_guarantees(const GroupPolicy& policy) {
 Result<void> GroupPolicy::validate() const {
   for (const auto& [key, limits] : groups) {
     if (key.empty()) return Error{ErrorCode::kInvalidArgument, "groups has an empty key"};
-    if (Result<void> valid = detail::validate_limits(limits, " of group \"" + key + "\""); !valid) {
+    if (Result<void> valid = detail::validate_limits(limits, " of group " + quoted(key)); !valid) {
       return valid;
     }
   }
@@ -149,8 +150,8 @@ const char* to_string(Conflation conflation) {
 
 namespace detail {
 
-std::size_t require_key(std::string_view key) {
-  keyway::require_key(key, "group key");
+std::size_t require_key(std::string_view key, std::string_view what) {
+  keyway::require_key(key, what);
   return LaneTable::hash(key);
 }
 
@@ -160,8 +161,8 @@ void require_options(const TaskOptions& options) {
         {ErrorCode::kInvalidArgument, "a task without an id cannot be conflated; give it one"});
   }
   if (options.cost >= 1) return;
-  throw Exception({ErrorCode::kInvalidArgument, "the cost of task \"" + std::string(options.id) +
-                                                    "\" is " + std::to_string(options.cost) +
+  throw Exception({ErrorCode::kInvalidArgument, "the cost of task " + quoted(options.id) + " is " +
+                                                    std::to_string(options.cost) +
                                                     "; it must be at least 1"});
 }
 
@@ -174,9 +175,8 @@ void require_id(std::string_view id) {
 }
 
 void throw_null_callable(std::string_view key, std::string_view id) {
-  throw Exception({ErrorCode::kInvalidArgument, "the callable of task \"" + std::string(id) +
-                                                    "\" of group \"" + std::string(key) +
-                                                    "\" is null"});
+  throw Exception(
+      {ErrorCode::kInvalidArgument, "the callable of " + name_of_task(key, id) + " is null"});
 }
 
 }  // namespace detail

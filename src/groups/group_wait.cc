@@ -84,7 +84,8 @@ void throw_result_taken(const TaskCore& task) {
 }
 
 void throw_no_task() {
-  throw Exception({ErrorCode::kInvalidArgument, "this handle is empty: it was moved from"});
+  throw Exception(
+      {ErrorCode::kInvalidArgument, "this handle is empty: it has no task, or was moved from"});
 }
 
 bool WaitingCoroutine::arm() noexcept {

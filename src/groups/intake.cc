@@ -81,7 +81,7 @@ LaneTable::Entered Intake::enter_weighed(TaskCore& task, Aftermath& aftermath) {
 LaneTable::Entry Intake::enter_counted(TaskCore& task, Lane& lane, bool* queue_full) {
   MutexLock lock(admission_->mutex);
   if (admission_->full()) {
-    task.set_found_global_queue_full();
+    task.set_rejection(RejectionReason::kGlobalQueueFull);
     return {.entered = LaneTable::Entered::kFull};
   }
   const bool takes_place = admission_->limit_reached();
@@ -94,6 +94,7 @@ LaneTable::Entry Intake::enter_counted(TaskCore& task, Lane& lane, bool* queue_f
   } else {
     task.set_has_place(false);
     if (queue_full != nullptr) *queue_full = true;
+    task.set_rejection(RejectionReason::kQueueFull);
   }
   return entry;
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <thread>
 
+#include "base/quoted.h"
 #include "base/spin_lock.h"
 #include "keyway/key_lock.h"
 #include "locks/async_lock.h"
@@ -88,6 +89,9 @@ KeyLocks::Guard KeyLocks::lock(std::string_view key, LockMode mode) {
 
 KeyLocks::Guard KeyLocks::lock(std::string_view key, std::stop_token stop, LockMode mode) {
   const std::size_t hash = hash_of(key);
+  if (stop.stop_requested()) [[unlikely]] {
+    throw CancelledError("the lock of " + quoted(key) + " was not taken: stop was requested");
+  }
   if (logs_) [[unlikely]]
     log_acquiring(key, hash);
   const Operation& operation = detail::CurrentTaskScope::current();

@@ -435,5 +435,16 @@ TEST(KeyLocksDeathTest, CannotBeDestroyedWhileAGuardIsOut) {
       "somebody holds");
 }
 
+TEST(KeyLocks, AStopThatWasRequestedBeforeTakesNoFreeLock) {
+  KeyLocks locks;
+  std::stop_source stop;
+  {
+    const KeyLocks::Guard guard = locks.lock("a", stop.get_token());
+  }
+  stop.request_stop();
+  EXPECT_THROW(static_cast<void>(locks.lock("a", stop.get_token())), CancelledError);
+  EXPECT_EQ(locks.active_lock_count(), 0U);
+}
+
 }  // namespace
 }  // namespace keyway

@@ -19,6 +19,15 @@ Scheduler* Scheduler::background() { return &detail::background_pool(); }
 
 Scheduler* Scheduler::current() { return ThreadContext::here().scheduler; }
 
+void Scheduler::run_posted(Runnable& runnable) {
+  Turn turn;
+  {
+    const CurrentScheduler current(this);
+    runnable.run(turn);
+  }
+  if (turn.again != nullptr) post(*turn.again);
+}
+
 Slept Scheduler::sleep(const detail::Atomic<std::uint32_t>& word, std::uint32_t expected,
                        const TimePoint* deadline) {
   const Deadline until = deadline != nullptr ? Deadline(*deadline) : std::nullopt;

@@ -1,6 +1,7 @@
 #include "keyway/detail/task_core.h"
 
 #include "base/futex.h"
+#include "base/quoted.h"
 #include "keyway/detail/block_pool.h"
 
 namespace keyway::detail {
@@ -64,9 +65,19 @@ void TaskCore::free(std::uint32_t state) noexcept {
 
 void ExpiryTimer::fire() { task_.owner().expire(task_); }
 
+std::string name_of_task(std::string_view group_key, std::string_view task_id) {
+  const std::string name = task_id.empty() ? "a task" : "task " + quoted(task_id);
+  return name + " of group " + quoted(group_key);
+}
+
+std::string TaskOwner::name_of(const TaskCore& task) const {
+  return name_of_task(task.group_key(), task.task_id());
+}
+
 std::string name_of(const TaskCore& task) {
-  return "task \"" + std::string(task.task_id()) + "\" of group \"" +
-         std::string(task.group_key()) + "\"";
+  // The owner may be gone once the task is done.
+  if (!task.done()) return task.owner().name_of(task);
+  return name_of_task(task.group_key(), task.task_id());
 }
 
 }  // namespace keyway::detail

@@ -272,6 +272,27 @@ TEST(SyncWait, MakesStepsOfASchedulerWithoutThreads) {
   EXPECT_EQ(sim.now() - start, 10min);
 }
 
+TEST(TaskDeathTest, OneThatWasMovedFromIsNotAwaited) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto waits_for_moved = [] {
+    testing::SimScheduler sim;
+    Task<int> task = []() -> Task<int> { co_return 1; }();
+    const Task<int> moved = std::move(task);
+    static_cast<void>(sync_wait(sim, std::move(task)));  // NOLINT: moved from on purpose
+  };
+  const auto awaits_moved = [] {
+    testing::SimScheduler sim;
+    Task<int> task = []() -> Task<int> { co_return 1; }();
+    const Task<int> moved = std::move(task);
+    const auto await = [](Task<int>* awaited) -> Task<int> {
+      co_return co_await std::move(*awaited);
+    };
+    static_cast<void>(sync_wait(sim, await(&task)));  // NOLINT: moved from on purpose
+  };
+  EXPECT_DEATH(waits_for_moved(), "a Task that was moved from is awaited or run");
+  EXPECT_DEATH(awaits_moved(), "a Task that was moved from is awaited or run");
+}
+
 // Not a death, but a life in another process: nothing could end a wait in vain there but its end.
 TEST(SyncWaitDeathTest, MayBeCalledByTheOnlyThreadThereMayBe) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <string>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -15,6 +16,7 @@
 #include "keyway/detail/block_pool.h"
 #include "keyway/detail/check.h"
 #include "keyway/detail/idle_listener.h"
+#include "keyway/error.h"
 #include "lanes/ready_queue.h"
 #include "runtime/current_scheduler.h"
 #include "runtime/idle_protocol.h"
@@ -140,8 +142,8 @@ constinit thread_local ThisThread this_thread;
 ThreadPool::Impl::Impl(ThreadPool& pool, ThreadPoolOptions options)
     : pool_(pool),
       cores_(usable_cores()),
-      base_threads_(options.threads > 0 ? options.threads : cores_),
-      max_threads_(std::max(base_threads_, options.max_threads)),
+      base_threads_(options.threads > 0 ? options.threads : std::min(cores_, options.max_threads)),
+      max_threads_(options.max_threads),
       idle_timeout_(options.idle_timeout),
       target_(base_threads_),
       growth_(base_threads_, max_threads_),
@@ -514,7 +516,21 @@ ThreadPool& detail::background_pool() {
   return *pool;
 }
 
-ThreadPool::ThreadPool(ThreadPoolOptions options) : impl_(std::make_unique<Impl>(*this, options)) {}
+namespace {
+
+ThreadPoolOptions checked(ThreadPoolOptions options) {
+  const unsigned least = std::max(1U, options.threads);
+  if (options.max_threads >= least) return options;
+  throw Exception(
+      {ErrorCode::kInvalidArgument, "max_threads is " + std::to_string(options.max_threads) +
+                                        "; it must be at least " + std::to_string(least) +
+                                        (least > 1 ? ", the value of threads" : "")});
+}
+
+}  // namespace
+
+ThreadPool::ThreadPool(ThreadPoolOptions options)
+    : impl_(std::make_unique<Impl>(*this, checked(options))) {}
 ThreadPool::~ThreadPool() = default;
 void ThreadPool::end_threads() { impl_->end_threads(); }
 ThreadPoolStats ThreadPool::stats() const { return impl_->stats(); }

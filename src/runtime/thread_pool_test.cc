@@ -13,6 +13,7 @@
 
 #include "base/spin_lock.h"
 #include "keyway/detail/idle_listener.h"
+#include "keyway/error.h"
 #include "support/jobs.h"
 
 namespace keyway {
@@ -420,6 +421,23 @@ TEST(ThreadPoolDeathTest, APoolCannotBeDestroyedByItsOwnThread) {
         never.wait();
       },
       "cannot be destroyed by its own thread");
+}
+
+TEST(ThreadPool, RefusesOptionsOutOfRange) {
+  const auto message_of = [](ThreadPoolOptions options) -> std::string {
+    try {
+      const ThreadPool pool(options);
+      return "";
+    } catch (const Exception& error) {
+      EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
+      return error.what();
+    }
+  };
+  EXPECT_EQ(message_of({.threads = 4, .max_threads = 2}),
+            "max_threads is 2; it must be at least 4, the value of threads");
+  EXPECT_EQ(message_of({.max_threads = 0}), "max_threads is 0; it must be at least 1");
+  const ThreadPool pool({.max_threads = 1});
+  EXPECT_EQ(pool.max_threads(), 1U) << "however many cores there are";
 }
 
 }  // namespace

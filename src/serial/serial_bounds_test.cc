@@ -51,6 +51,8 @@ TEST_P(SerialBounds, AFullQueueRejectsWithARetryableError) {
       EXPECT_EQ(error.code, ErrorCode::kRejected);
       EXPECT_TRUE(error.retryable);
       EXPECT_NE(error.message.find("\"signer\""), std::string::npos) << error.message;
+      EXPECT_EQ(error.group_key, "signer");
+      EXPECT_EQ(error.rejection, RejectionReason::kQueueFull);
     }
     EXPECT_EQ(dispatcher.stats().rejected, 4U);
     EXPECT_EQ(dispatcher.stats().waiting, 3U);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/mutex.h"
+#include "base/quoted.h"
 #include "groups/group_engine.h"
 #include "keyway/detail/operation.h"
 #include "runtime/service_thread.h"
@@ -18,18 +19,20 @@ using detail::TaskCore;
 
 namespace {
 
-std::string quoted(std::string_view key) { return '"' + std::string(key) + '"'; }
-
 Error lane_full(std::string_view key, int capacity) {
-  return {ErrorCode::kRejected,
-          quoted(key) + " was not taken: " + std::to_string(capacity) +
-              " wait in its lane, as many as may; try again later, or raise queue_capacity",
-          /*retryable=*/true};
+  return {.code = ErrorCode::kRejected,
+          .message = quoted(key) + " was not taken: " + std::to_string(capacity) +
+                     " wait in its lane, as many as may; try again later, or raise queue_capacity",
+          .retryable = true,
+          .group_key = std::string(key),
+          .rejection = RejectionReason::kQueueFull};
 }
 
 Error shut_down(std::string_view key) {
-  return {ErrorCode::kShutdown,
-          quoted(key) + " did not run: the dispatcher is shut down; dispatch before shutdown()"};
+  return {.code = ErrorCode::kShutdown,
+          .message =
+              quoted(key) + " did not run: the dispatcher is shut down; dispatch before shutdown()",
+          .group_key = std::string(key)};
 }
 
 GroupPolicy lane_policy(const SerialOptions& options, int running_in_all) {
@@ -87,6 +90,7 @@ SerialDispatcher::SerialDispatcher(SerialOptions options)
                                std::unique_ptr<GroupExecutor>(new GroupExecutor(
                                    lane_policy(options_, options_.workers),
                                    std::unique_ptr<Scheduler>(std::move(pool))))});
+    name_work_by_key();
     return;
   }
   parts_->timers = std::make_unique<ServiceThread>([] { return false; }, [] { return false; });
@@ -113,6 +117,11 @@ void SerialDispatcher::add_workers(std::vector<std::unique_ptr<Scheduler>> sched
                                std::unique_ptr<GroupExecutor>(new GroupExecutor(
                                    lane_policy(options_, kUnlimited), std::move(scheduler)))});
   }
+  name_work_by_key();
+}
+
+void SerialDispatcher::name_work_by_key() {
+  parts_->for_each([](GroupExecutor& executor) { executor.engine_->name_tasks_by_key(); });
 }
 
 SerialDispatcher::SerialDispatcher(SerialOptions options, Scheduler& scheduler)
@@ -124,6 +133,7 @@ SerialDispatcher::SerialDispatcher(SerialOptions options, Scheduler& scheduler)
   }
   parts_->workers.push_back(
       {{}, 0, std::make_unique<GroupExecutor>(lane_policy(options_, options_.workers), scheduler)});
+  name_work_by_key();
 }
 
 // All threads end before the first worker goes: each may just have woken work of another one.
@@ -138,7 +148,7 @@ SerialDispatcher::~SerialDispatcher() {
 // ---- submitting
 
 SerialDispatcher::Target SerialDispatcher::target_of(std::string_view key) const {
-  const std::size_t hash = detail::require_key(key);
+  const std::size_t hash = detail::require_key(key, "key");
   const std::vector<Parts::Worker>& workers = parts_->workers;
   if (options_.routing == Routing::kPerKey) {
     return {workers.front().executor.get(), key, {}, hash, key};
@@ -155,10 +165,12 @@ detail::QueuePlace SerialDispatcher::take_place() { return detail::QueuePlace(pa
 
 Error SerialDispatcher::all_full(std::string_view key) {
   parts_->load.count_rejected();
-  return {ErrorCode::kRejected,
-          quoted(key) + " was not taken: " + std::to_string(options_.total_capacity) +
-              " wait in all lanes, as many as may; try again later, or raise total_capacity",
-          /*retryable=*/true};
+  return {.code = ErrorCode::kRejected,
+          .message = quoted(key) + " was not taken: " + std::to_string(options_.total_capacity) +
+                     " wait in all lanes, as many as may; try again later, or raise total_capacity",
+          .retryable = true,
+          .group_key = std::string(key),
+          .rejection = RejectionReason::kGlobalQueueFull};
 }
 
 Result<void> SerialDispatcher::submit(const Target& target, TaskCore& task, bool over_total,
@@ -167,8 +179,9 @@ Result<void> SerialDispatcher::submit(const Target& target, TaskCore& task, bool
   GroupEngine& engine = *target.executor->engine_;
   try {
     if (!caller_runs() && !waits) {
-      const bool taken = engine.enqueue(task, target.hash, nullptr, GroupEngine::IfFull::kTurnAway);
-      return taken ? Result<void>() : lane_full(target.key, options_.queue_capacity);
+      const GroupEngine::Rejected rejected =
+          engine.enqueue(task, target.hash, nullptr, GroupEngine::IfFull::kTurnAway);
+      return rejected ? lane_full(target.key, options_.queue_capacity) : Result<void>();
     }
     task.retain();
     const detail::CoreReference hold(&task);

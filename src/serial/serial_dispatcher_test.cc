@@ -184,6 +184,11 @@ TEST_P(SerialRoutings, ACallThatCannotBeMeantThrows) {
   void (*null)() = nullptr;
   EXPECT_EQ(code_of([&] { return dispatcher.run("", [] {}); }), ErrorCode::kInvalidArgument);
   EXPECT_EQ(code_of([&] { return dispatcher.post("", [] {}); }), ErrorCode::kInvalidArgument);
+  try {
+    static_cast<void>(dispatcher.run("", [] {}));
+  } catch (const Exception& error) {
+    EXPECT_EQ(std::string(error.what()).find("the key is empty"), 0U) << error.what();
+  }
   EXPECT_EQ(code_of([&] { return dispatcher.post("a", null); }), ErrorCode::kInvalidArgument);
   EXPECT_EQ(code_of([&] { return dispatcher.run("a", std::function<void()>()); }),
             ErrorCode::kInvalidArgument);

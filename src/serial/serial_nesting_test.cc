@@ -163,6 +163,9 @@ TEST_P(SerialNesting, ACallThatClosesACycleIsRefusedAndNamesTheLanes) {
           ASSERT_TRUE(refused.has_value());
           EXPECT_EQ(refused->code, ErrorCode::kWaitCycle);
           EXPECT_FALSE(refused->retryable);
+          EXPECT_NE(refused->message.find("work for key \"a\""), std::string::npos)
+              << refused->message;
+          EXPECT_EQ(refused->message.find("group"), std::string::npos) << refused->message;
           for (const std::string_view key : {std::string_view("a"), std::string_view(other)}) {
             const std::string quoted = '"' + std::string(dispatcher.lane_of(key)) + '"';
             EXPECT_NE(refused->message.find(quoted), std::string::npos) << refused->message;

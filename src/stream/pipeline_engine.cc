@@ -49,19 +49,26 @@ GroupPolicy call_policy(const PipelineOptions& options) {
   return policy;
 }
 
+PipelineOptions checked(PipelineOptions options) {
+  if (const Result<void> valid = options.validate(); !valid) throw Exception(valid.error());
+  return options;
+}
+
 }  // namespace
 
 Pipeline::Engine::Engine(Source& source, PipelineOptions options, detail::AnyHandler handler,
                          Scheduler& scheduler)
     : Pump(scheduler),
       source_(source),
-      options_(std::move(options)),
+      options_(checked(std::move(options))),
       handler_(std::move(handler)),
       scheduler_(scheduler),
       handling_(scheduler.is_driven() ? &scheduler : nullptr),
       random_(options_.seed != 0 ? options_.seed : std::random_device()()) {
   if (options_.by_group && handler_.batch) {
-    throw Exception({ErrorCode::kInvalidArgument, "a pipeline has batches or limits of groups"});
+    throw Exception({ErrorCode::kInvalidArgument,
+                     "by_group is set, and the handler takes a Batch; a pipeline has limits of "
+                     "groups or batches, not both"});
   }
   if (has_two_levels()) calls_.emplace(call_policy(options_), scheduler);
   if (takes_distinct_keys()) batch_line_ = std::make_unique<BatchLine>(*this);
@@ -78,8 +85,12 @@ Pipeline::Engine::~Engine() {
 }
 
 Result<PipelineEnd> Pipeline::Engine::run_until(std::stop_token stop) {
+  if (ran_.exchange(true)) {
+    return Error{ErrorCode::kInvalidArgument,
+                 "run_until() was called before; a pipeline runs once: make another one"};
+  }
   if (Result<void> opened = source_.open([this] { wake(); }); !opened) return opened.error();
-  next_commit_ = scheduler_.now() + options_.commit_interval;
+  next_commit_ = time_after(options_.commit_interval);
   const std::stop_callback on_stop(stop, [this] {
     stop_wanted_ = true;
     wake();
@@ -91,6 +102,12 @@ Result<PipelineEnd> Pipeline::Engine::run_until(std::stop_token stop) {
   MutexLock lock(failure_mutex_);
   if (failure_) return *failure_;
   return PipelineEnd{*ending_, halted_by_};
+}
+
+// A time so far away that it overflows never comes.
+TimePoint Pipeline::Engine::time_after(Duration duration) const {
+  const TimePoint now = scheduler_.now();
+  return duration > TimePoint::max() - now ? TimePoint::max() : now + duration;
 }
 
 // ---- one step
@@ -174,7 +191,7 @@ void Pipeline::Engine::take_in(PartitionEvent& event) {
   if (found == partitions_.end()) return;
   give_up(*found->second);
   if (event.kind == PartitionEvent::kRevoked) {
-    found->second->revoked_until = scheduler_.now() + options_.shutdown_wait;
+    found->second->revoked_until = time_after(options_.shutdown_wait);
   } else {
     partitions_.erase(found);
   }
@@ -213,9 +230,22 @@ void Pipeline::Engine::take_in(std::vector<Record>& records) {
   for (auto& [id, partition] : partitions_) dispatch_held(partition);
 }
 
+// What it throws is an error.
+Result<bool> Pipeline::Engine::classify_safely(Record& record) {
+  try {
+    return options_.classify(record);
+  } catch (const Exception& exception) {
+    return exception.error();
+  } catch (const std::exception& exception) {
+    return Error{ErrorCode::kInvalidArgument, std::string("classify threw: ") + exception.what()};
+  } catch (...) {
+    return Error{ErrorCode::kInvalidArgument, "classify threw something without a message"};
+  }
+}
+
 // False if it is not to be handled: it is left out, or the end.
 bool Pipeline::Engine::classify(Record& record, Ledger::Entry& entry) {
-  Result<bool> wanted = options_.classify(record);
+  Result<bool> wanted = classify_safely(record);
   if (wanted.ok() && *wanted) return true;
   if (wanted.ok()) {
     entry.settle(Ledger::State::kDone);
@@ -318,7 +348,7 @@ void Pipeline::Engine::commit_if_due() {
 
 // What is done of all partitions. False if that failed, for now or for good.
 bool Pipeline::Engine::commit() {
-  next_commit_ = scheduler_.now() + options_.commit_interval;
+  next_commit_ = time_after(options_.commit_interval);
   settled_at_commit_ = done_ + dead_;
   std::vector<Progress> changed;
   for (auto& [id, partition] : partitions_) {
@@ -383,7 +413,7 @@ void Pipeline::Engine::begin_end_if_due() {
 
 void Pipeline::Engine::begin_end(PipelineEnd::Why why) {
   ending_ = why;
-  end_by_ = scheduler_.now() + options_.shutdown_wait;
+  end_by_ = time_after(options_.shutdown_wait);
   for (auto& [id, partition] : partitions_) give_up(*partition);
   resume_all();  // what waits must be able to go
 }

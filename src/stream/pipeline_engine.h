@@ -74,10 +74,12 @@ class Pipeline::Engine final : private Pump, private Timer {
   void fire() override { wake(); }
   void wait_until(TimePoint time);
   TimePoint next_look() const;
+  TimePoint time_after(Duration duration) const;
   bool read();
   void take_in(PartitionEvent& event);
   void take_in(std::vector<Record>& records);
   bool classify(Record& record, Ledger::Entry& entry);
+  Result<bool> classify_safely(Record& record);
   void show() KEYWAY_EXCLUDES(shown_mutex_);
   bool is_paused_by_user(PartitionId id) KEYWAY_EXCLUDES(shown_mutex_);
   void give_up(Partition& partition);
@@ -132,6 +134,7 @@ class Pipeline::Engine final : private Pump, private Timer {
   Scheduler& scheduler_;
 
   // Have their own synchronization. What is written for every record lies apart from what every record reads.
+  std::atomic<bool> ran_{false};
   std::atomic<bool> stop_wanted_{false};
   std::atomic<bool> any_parked_{false};
   std::atomic<bool> halts_{false};  // nothing begins any more

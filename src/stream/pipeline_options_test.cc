@@ -1,7 +1,10 @@
 // What a pipeline can be told besides: which key and group a record has, limits, rates, what was handled before; and
 // what it tells.
+#include <cmath>
+#include <limits>
 #include <map>
 #include <set>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -70,6 +73,22 @@ TEST(PipelineClassify, EndsThePipelineWithAnErrorThatNamesThePlace) {
   ASSERT_FALSE(end.ok());
   EXPECT_EQ(end.error().message, "fake:0:6: no value at .user");
   EXPECT_LE(log.committed[0].watermark, 6);  // it will be met again
+}
+
+TEST(PipelineClassify, EndsThePipelineIfItThrows) {
+  SimScheduler sim;
+  FakeLog log = keyless(10);
+  FakeSource source(log);
+  PipelineOptions options;
+  options.classify = [](Record& record) -> Result<bool> {
+    if (number(record) == 6) throw std::runtime_error("no value at .user");
+    return true;
+  };
+  Pipeline pipeline(source, std::move(options), [](const Record&) {}, sim);
+  const Result<PipelineEnd> end = pipeline.run_until();
+  ASSERT_FALSE(end.ok());
+  EXPECT_EQ(end.error().message, "fake:0:6: classify threw: no value at .user");
+  EXPECT_LE(log.committed[0].watermark, 6);
 }
 
 TEST(PipelineClassify, MakesADefectADeadLetterWithoutATry) {
@@ -297,6 +316,109 @@ TEST(PipelinePause, OfAKeyDoesNotKeepThePipelineFromStopping) {
   const TimePoint began = sim.now();
   ASSERT_TRUE(pipeline.run_until(stop.get_token()).ok());
   EXPECT_LT(sim.now() - began, 1min);
+}
+
+// ---- options out of range
+
+std::string refused(PipelineOptions options) {
+  SimScheduler sim;
+  FakeLog log = keyless(1);
+  FakeSource source(log);
+  const Result<void> valid = options.validate();
+  try {
+    const Pipeline pipeline(source, std::move(options), [](const Record&) {}, sim);
+    EXPECT_TRUE(valid.ok());
+    return "";
+  } catch (const Exception& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
+    EXPECT_FALSE(valid.ok());
+    return error.what();
+  }
+}
+
+TEST(PipelineOptions, ThatAreOutOfRangeAreRefusedByTheNamesOfTheUser) {
+  EXPECT_EQ(refused({}), "");
+  EXPECT_EQ(refused({.key_concurrency = 0}), "key_concurrency is 0; it must be at least 1");
+  EXPECT_EQ(refused({.concurrency = 0}), "concurrency is 0; it must be at least 1");
+  EXPECT_EQ(refused({.group_concurrency = 0}), "group_concurrency is 0; it must be at least 1");
+  EXPECT_EQ(refused({.limits = {{"vip", {.max_concurrency = 0}}}}),
+            "max_concurrency of \"vip\" in limits is 0; it must be at least 1");
+  EXPECT_EQ(refused({.limits = {{"", {}}}}), "limits has an empty name");
+  EXPECT_EQ(
+      refused({.concurrency = 2, .limits = {{"vip", {.guaranteed = 3}}}}),
+      "guaranteed of all in limits together is 3; concurrency is 2, and no more can be promised");
+  EXPECT_EQ(refused({.batch = {.most = 0}}), "batch.most is 0; it must be at least 1");
+  EXPECT_EQ(refused({.batch = {.most = -5}}), "batch.most is -5; it must be at least 1");
+  EXPECT_EQ(refused({.batch = {.linger = -1ns}}), "batch.linger is -1 ns; it must be at least 0");
+  EXPECT_EQ(refused({.retry = {.attempts = 0}}), "retry.attempts is 0; it must be at least 1");
+  EXPECT_EQ(refused({.retry = {.first = -1ns}}), "retry.first is -1 ns; it must be at least 0");
+  EXPECT_EQ(refused({.max_in_flight = 0}), "max_in_flight is 0; it must be at least 1");
+  EXPECT_EQ(refused({.max_in_flight_bytes = 0}), "max_in_flight_bytes is 0; it must be at least 1");
+  EXPECT_EQ(refused({.max_in_flight_per_key = -1}),
+            "max_in_flight_per_key is -1; it must be at least 0");
+  EXPECT_EQ(refused({.max_window = 0}), "max_window is 0; it must be at least 1");
+  EXPECT_EQ(refused({.commit_interval = {}}), "commit_interval is 0 ns; it must be at least 1 ms");
+  EXPECT_EQ(refused({.commit_every = 0}), "commit_every is 0; it must be at least 1");
+  EXPECT_EQ(refused({.rate = RateLimit{}}),
+            "rate.per_second is 0.000000; it must be above 0 and at most 9e9");
+  EXPECT_NE(refused({.rate = RateLimit{.per_second = std::nan("")}}), "");
+  EXPECT_EQ(refused({.rate = RateLimit{.per_second = 1, .burst = 0}}),
+            "rate.burst is 0; it must be at least 1");
+  EXPECT_EQ(refused({.key_rate = RateLimit{.per_second = -1}}),
+            "key_rate.per_second is -1.000000; it must be above 0 and at most 9e9");
+}
+
+TEST(PipelineOptions, AtTheEndsOfTheirRangesHandleEveryRecord) {
+  const std::size_t most = std::numeric_limits<std::size_t>::max();
+  const PipelineOptions least{.retry = {.attempts = 1, .first = {}, .ceiling = {}},
+                              .max_in_flight = 1,
+                              .max_in_flight_bytes = 1,
+                              .max_in_flight_per_key = 0,
+                              .max_window = 1,
+                              .commit_interval = 1ms,
+                              .commit_every = 1,
+                              .shutdown_wait = {}};
+  const PipelineOptions greatest{.key_concurrency = kUnlimited,
+                                 .concurrency = kUnlimited,
+                                 .retry = {.attempts = kUnlimited,
+                                           .first = Duration::max(),
+                                           .ceiling = Duration::max(),
+                                           .attempt_timeout = Duration::max()},
+                                 .max_in_flight = most,
+                                 .max_in_flight_bytes = most,
+                                 .max_in_flight_per_key = kUnlimited,
+                                 .max_window = most,
+                                 .commit_interval = Duration::max(),
+                                 .commit_every = most,
+                                 .shutdown_wait = Duration::max(),
+                                 .rate = RateLimit{.per_second = 1e-12, .burst = kUnlimited}};
+  for (const PipelineOptions& options : {least, greatest}) {
+    SimScheduler sim;
+    FakeLog log = numbered(20, 3);
+    FakeSource source(log);
+    int handled = 0;
+    const auto handler = [&](const Record&) -> Task<void> {
+      ++handled;
+      co_return;
+    };
+    Pipeline pipeline(source, options, handler, sim);
+    const Result<PipelineEnd> end = pipeline.run_until();
+    ASSERT_TRUE(end.ok()) << end.error().message;
+    EXPECT_EQ(end->why, PipelineEnd::kSourceEnded);
+    EXPECT_EQ(handled, 20);
+    EXPECT_EQ(log.committed[0].watermark, 20);
+  }
+}
+
+TEST(Pipeline, RunsOnce) {
+  SimScheduler sim;
+  FakeLog log = keyless(3);
+  FakeSource source(log);
+  Pipeline pipeline(source, {}, [](const Record&) {}, sim);
+  ASSERT_TRUE(pipeline.run_until().ok());
+  const Result<PipelineEnd> again = pipeline.run_until();
+  ASSERT_FALSE(again.ok());
+  EXPECT_EQ(again.error().code, ErrorCode::kInvalidArgument);
 }
 
 }  // namespace

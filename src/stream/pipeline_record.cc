@@ -181,7 +181,7 @@ Task<Outcome> Pipeline::Engine::call_coroutine(const Record* record, Attempt att
     std::stop_source stop;
   } alarm;
   const std::stop_callback outer(co_await current_stop_token(), [&] { alarm.stop.request_stop(); });
-  scheduler_.add_timer(alarm, scheduler_.now() + timeout);
+  scheduler_.add_timer(alarm, time_after(timeout));
   std::exception_ptr thrown;
   Outcome outcome;
   try {
@@ -210,8 +210,11 @@ Task<void> Pipeline::Engine::rest(Partition* partition, Duration duration) {
 // Full jitter: anything up to what would be the wait.
 Duration Pipeline::Engine::backoff(int attempts) {
   Duration most = options_.retry.first;
-  for (int i = 1; i < attempts && most < options_.retry.ceiling; ++i) most *= 2;
-  most = std::min(most, options_.retry.ceiling);
+  const Duration ceiling = options_.retry.ceiling;
+  for (int i = 1; i < attempts && most < ceiling; ++i) {
+    most = most > ceiling / 2 ? ceiling : most * 2;
+  }
+  most = std::min(most, ceiling);
   MutexLock lock(random_mutex_);
   return Duration(std::uniform_int_distribution<Duration::rep>(0, most.count())(random_));
 }
@@ -219,11 +222,15 @@ Duration Pipeline::Engine::backoff(int attempts) {
 // How long an attempt has to wait for its place in the rate of all. Places are given out in advance, each once: who
 // waits for one need not look again.
 Duration Pipeline::Engine::until_rate_allows() {
-  const Duration apart(static_cast<Duration::rep>(1e9 / options_.rate->per_second));
+  constexpr double kLongest = 1e18;  // ns: 30 years, which does not overflow a TimePoint
+  const double apart_ns = std::min(kLongest, 1e9 / options_.rate->per_second);
+  const double saved_ns = std::min(kLongest, apart_ns * (options_.rate->burst - 1));
+  const Duration apart(static_cast<Duration::rep>(apart_ns));
   const TimePoint now = scheduler_.now();
   MutexLock lock(rate_mutex_);
-  const TimePoint place = std::max(next_place_, now - apart * (options_.rate->burst - 1));
-  next_place_ = place + apart;
+  const TimePoint place =
+      std::max(next_place_, now - Duration(static_cast<Duration::rep>(saved_ns)));
+  next_place_ = apart > TimePoint::max() - place ? TimePoint::max() : place + apart;
   return place - now;
 }
 

@@ -3,6 +3,8 @@
 #include <memory>
 
 #include "keyway/group_executor.h"
+#include "keyway/key_locks.h"
+#include "keyway/pipeline.h"
 #include "keyway/serial_dispatcher.h"
 
 struct Member {
@@ -18,4 +20,22 @@ void submit(keyway::GroupExecutor& executor, keyway::SerialDispatcher& dispatche
   static_cast<void>(executor.submit("key", {.id = "id"}, function));
   static_cast<void>(executor.group("key").submit({}, [](auto... stop) { return sizeof...(stop); }));
   static_cast<void>(dispatcher.run("key", [] { return std::make_unique<int>(1); }));
+}
+
+struct Handler {
+  keyway::Outcome operator()(const keyway::Record&, const keyway::Attempt&) {
+    return keyway::done();
+  }
+};
+
+keyway::Task<std::vector<keyway::Outcome>> handle(const keyway::Batch& batch);
+
+void handle(keyway::Source& source, keyway::KeyLocks& locks) {
+  keyway::Pipeline(source, {}, [](const keyway::Record&) {});
+  keyway::Pipeline(source, {}, [](keyway::Record) -> keyway::Task<void> { co_return; });
+  keyway::Pipeline(source, {}, Handler());
+  keyway::Pipeline(source, {}, [](const keyway::Batch& batch) { return handle(batch); });
+  keyway::Pipeline(source, {}, [](const keyway::Batch&) { return keyway::done(); });
+  locks.with_lock("key", [owner = std::make_unique<int>(1)]() mutable { owner.reset(); });
+  static_cast<void>(locks.with_lock("key", function));
 }

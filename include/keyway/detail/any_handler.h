@@ -21,9 +21,13 @@ struct AnyHandler {
 };
 
 template <class T>
-Task<Outcome> then_done(Task<T> handled) {
-  co_await std::move(handled);
-  co_return done();
+Task<Outcome> as_outcome(Task<T> handled) {
+  if constexpr (std::is_void_v<T>) {
+    co_await std::move(handled);
+    co_return done();
+  } else {
+    co_return co_await std::move(handled);
+  }
 }
 
 inline std::vector<Outcome> outcomes_of(std::vector<Outcome> outcomes, std::size_t) {
@@ -67,7 +71,7 @@ AnyHandler make_record_handler(F handler) {
     made.coroutine = call;
   } else if constexpr (Unwrapped<Raw>::kIsCoroutine) {
     made.coroutine = [call](const Record& record, const Attempt& attempt) mutable {
-      return then_done(call(record, attempt));
+      return as_outcome(call(record, attempt));
     };
   } else if constexpr (std::is_void_v<Raw>) {
     made.plain = [call](const Record& record, const Attempt& attempt) mutable {

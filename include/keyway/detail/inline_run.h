@@ -10,6 +10,8 @@
 // Thread safety: post() and done() from any thread; the rest from the one that made it.
 #pragma once
 
+#include "keyway/detail/require_cpp20.h"
+
 #include <coroutine>
 #include <memory>
 

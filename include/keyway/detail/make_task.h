@@ -12,8 +12,8 @@
 
 namespace keyway::detail {
 
-// Throws for a text that cannot be a key; otherwise gives its hash.
-std::size_t require_key(std::string_view key);
+// Throws for a text that cannot be a key, and says `what` it is; otherwise gives its hash.
+std::size_t require_key(std::string_view key, std::string_view what = "group key");
 void require_id(std::string_view id);
 void require_options(const TaskOptions& options);
 [[noreturn]] void throw_null_callable(std::string_view key, std::string_view id);

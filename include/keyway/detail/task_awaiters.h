@@ -1,6 +1,8 @@
 // What a coroutine waits for by sleep_for(), current_stop_token() and when_all().
 #pragma once
 
+#include "keyway/detail/require_cpp20.h"
+
 #include <coroutine>
 #include <cstddef>
 #include <optional>
@@ -14,14 +16,14 @@
 
 namespace keyway::detail {
 
-class SleepAwaiter final : public Timer {
+class [[nodiscard("write co_await in front of it")]] SleepAwaiter final : public Timer {
  public:
   explicit SleepAwaiter(Duration duration) : duration_(duration) {}
 
   bool await_ready() const noexcept { return false; }
   template <class Promise>
   bool await_suspend(std::coroutine_handle<Promise> coroutine) {
-    return suspend(coroutine, coroutine.promise().context());
+    return suspend(coroutine, context_of(coroutine));
   }
   void await_resume();
 
@@ -45,11 +47,11 @@ class SleepAwaiter final : public Timer {
   Resumption resumption_;
 };
 
-struct StopTokenAwaiter {
+struct [[nodiscard("write co_await in front of it")]] StopTokenAwaiter {
   bool await_ready() const noexcept { return false; }
   template <class Promise>
   bool await_suspend(std::coroutine_handle<Promise> coroutine) {
-    token = coroutine.promise().context().stop;
+    token = context_of(coroutine).stop;
     return false;
   }
   std::stop_token await_resume() { return std::move(token); }
@@ -93,7 +95,7 @@ struct WhenAllAwaiter {
   bool await_ready() const noexcept { return false; }
   template <class Promise>
   bool await_suspend(std::coroutine_handle<Promise> waiting) {
-    const TaskContext& context = waiting.promise().context();
+    const TaskContext& context = context_of(waiting);
     latch.begin(context.operation);
     start(context, latch);
     return latch.wait(waiting);

@@ -18,6 +18,7 @@
 #include "keyway/detail/task_extras.h"
 #include "keyway/detail/waiter.h"
 #include "keyway/error.h"
+#include "keyway/rejection_reason.h"
 #include "keyway/scheduler.h"
 #include "keyway/task_status.h"
 
@@ -78,6 +79,8 @@ class TaskOwner {
  public:
   enum class Waited { kDone, kTimedOut, kStopped };
 
+  // What messages call a task that is not done: task "x" of group "y", unless the owner has other words.
+  virtual std::string name_of(const TaskCore& task) const;
   virtual bool cancel(TaskCore& task) = 0;
   // Ends a task whose time to begin is over, if it still waits.
   virtual void expire(TaskCore& task) noexcept = 0;
@@ -219,12 +222,14 @@ class TaskCore {
         : state_.fetch_and(~kPlace, std::memory_order_relaxed);
   }
 
-  // Whether it was the global queue that had no room for it, not that of its group.
-  bool found_global_queue_full() const {
-    return (state_.load(std::memory_order_relaxed) & kGlobalQueueFull) != 0;
+  // Which queue had no room for it, while it is not taken; once it has ended kRejected, why.
+  RejectionReason rejection() const {
+    return static_cast<RejectionReason>((state_.load(std::memory_order_relaxed) >> kReasonShift) &
+                                        kReasonMask);
   }
-  void set_found_global_queue_full() {
-    state_.fetch_or(kGlobalQueueFull, std::memory_order_relaxed);
+  void set_rejection(RejectionReason reason) {
+    state_.fetch_and(~(kReasonMask << kReasonShift), std::memory_order_relaxed);
+    state_.fetch_or(static_cast<std::uint32_t>(reason) << kReasonShift, std::memory_order_relaxed);
   }
 
   // Whether it has found no room in its queue, and somebody waits for some.
@@ -295,8 +300,8 @@ class TaskCore {
   ~TaskCore() = default;
 
  private:
-  // state_: the number of references (11 bits), then flags, the status (3 bits), and a counter (8 bits) that only
-  // changes so that sleepers look again.
+  // state_: the number of references (11 bits), then flags, the status and the reason of a rejection (3 bits each), and a
+  // counter that only changes so that sleepers look again.
   static constexpr std::uint32_t kReferences = (1U << 11) - 1;
   static constexpr std::uint32_t kDone = 1U << 11;
   static constexpr std::uint32_t kTaken = 1U << 12;
@@ -309,8 +314,9 @@ class TaskCore {
   static constexpr std::uint32_t kAwaitsRoom = 1U << 20;
   static constexpr std::uint32_t kHandsOver = 1U << 21;
   static constexpr std::uint32_t kEnding = 1U << 22;
-  static constexpr std::uint32_t kGlobalQueueFull = 1U << 23;
-  static constexpr std::uint32_t kKick = 1U << 24;
+  static constexpr int kReasonShift = 23;
+  static constexpr std::uint32_t kReasonMask = 7;
+  static constexpr std::uint32_t kKick = 1U << 26;
 
   static std::size_t extras_offset(std::size_t names_end) {
     return (names_end + alignof(TaskExtras) - 1) / alignof(TaskExtras) * alignof(TaskExtras);
@@ -332,7 +338,8 @@ class TaskCore {
 };
 static_assert(sizeof(TaskCore) == 56);
 
-// For messages: task "x" of group "y".
+// For messages: task "x" of group "y"; without an id, a task of group "y".
+std::string name_of_task(std::string_view group_key, std::string_view task_id);
 std::string name_of(const TaskCore& task);
 
 }  // namespace detail

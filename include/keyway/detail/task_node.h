@@ -1,6 +1,8 @@
 // A TaskCore with a callable of a known type behind it.
 #pragma once
 
+#include "keyway/detail/require_cpp20.h"
+
 #include <concepts>
 #include <coroutine>
 #include <exception>

@@ -1,6 +1,8 @@
 // The promise of a Task: what a coroutine inherits, and where its result is kept.
 #pragma once
 
+#include "keyway/detail/require_cpp20.h"
+
 #include <coroutine>
 #include <cstddef>
 #include <exception>
@@ -105,6 +107,20 @@ class TaskPromiseBase {
   Completion* completion_ = nullptr;
   std::coroutine_handle<> awaiting_;
 };
+
+// What a coroutine that awaits something inherits.
+template <class Promise>
+const TaskContext& context_of(std::coroutine_handle<Promise> coroutine) {
+  constexpr bool kIsTask = std::is_base_of_v<TaskPromiseBase, Promise>;
+  static_assert(kIsTask,
+                "only a keyway::Task can await this; in a coroutine of another library, submit() a "
+                "keyway::Task to an executor and await its handle, or call sync_wait()");
+  if constexpr (kIsTask) {
+    return coroutine.promise().context();
+  } else {
+    std::terminate();  // does not compile
+  }
+}
 
 template <class T>
 class TaskPromise final : public TaskPromiseBase {
