@@ -118,6 +118,32 @@ TEST(BlockedThreads, AllButOneThreadOfAFixedPoolMayWait) {
   EXPECT_EQ(refused, 1) << "the last waiter";
 }
 
+// Yields until the task waits for another one, or is done.
+template <class T>
+void await_its_wait(GroupExecutor& executor, TaskHandle<T>& task) {
+  while (!task.is_done() && executor.explain(task).held_back_by != HeldBackBy::kOtherTask) {
+    std::this_thread::yield();
+  }
+}
+
+// Both threads wait, but one of the waits has a timeout: its thread will be there for what the other one waits for.
+TEST(BlockedThreads, AThreadWhoseWaitHasATimeoutIsNotTheLastOne) {
+  std::latch may_end(1);
+  GroupExecutor other({});
+  GroupExecutor executor({}, ThreadPoolOptions{.threads = 2, .max_threads = 2});
+  auto long_one = other.submit("long", [&] { may_end.wait(); });
+  auto with_timeout = executor.submit("a", [&] { return long_one.join_for(kHang).ok(); });
+  await_its_wait(executor, with_timeout);
+  auto without = executor.submit("b", [&] {
+    auto inner = executor.submit("c", [] {});
+    return code_of([&] { static_cast<void>(inner.join()); });
+  });
+  await_its_wait(executor, without);
+  may_end.count_down();
+  EXPECT_EQ(without.join().value(), std::nullopt);
+  EXPECT_TRUE(with_timeout.join().value());
+}
+
 TEST(BlockedThreads, ADrainOfAnExecutorWithoutTasksNeedsNoThread) {
   ThreadPool pool({.threads = 1, .max_threads = 1});
   GroupExecutor outer({}, pool);

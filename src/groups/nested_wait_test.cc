@@ -242,6 +242,19 @@ TEST(NestedWait, AnyOtherCoroutineMayAwaitAHandle) {
   EXPECT_EQ(value.get_future().get(), 42);
 }
 
+TEST(NestedWait, AStopRequestEndsTheWaitOfACoroutine) {
+  SimScheduler sim;
+  GroupExecutor executor({}, sim);
+  auto long_one = executor.submit("a", "1", []() -> Task<void> { co_await sleep_for(1h); });
+  auto waiter = executor.submit("b", "2", [&]() -> Task<void> { (void)co_await long_one; });
+  sim.run_ready();
+  EXPECT_TRUE(waiter.cancel());
+  sim.run_ready();
+  ASSERT_TRUE(waiter.is_done());
+  EXPECT_EQ(waiter.join().status, TaskStatus::kCancelled);
+  EXPECT_FALSE(long_one.is_done());
+}
+
 TEST(NestedWait, WhatAwaitThrowsIsThrownByCoAwait) {
   SimScheduler sim;
   GroupExecutor executor({.default_group = {.queue_threshold = 0}}, sim);

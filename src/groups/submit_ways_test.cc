@@ -353,5 +353,23 @@ TEST(SubmitAsync, ATaskThatExpiresWhileThereIsNoRoomEndsItsSubmit) {
   sim.run_until_idle();
 }
 
+TEST(SubmitAsync, AStopRequestEndsTheWaitForRoom) {
+  SimScheduler sim;
+  GroupExecutor executor(narrow(), sim);
+  auto first = executor.submit("g", "1", [] { return nap(1h); });
+  auto second = executor.submit("g", "2", [] { return nap(1h); });
+  auto feeder = executor.submit("feeder", "f", [&]() -> Task<ErrorCode> {
+    auto submitted = co_await executor.submit_async("g", {.id = "x"}, answer);
+    co_return submitted.error().code;
+  });
+  sim.run_ready();
+  EXPECT_EQ(executor.waiting_for_room(), 1U);
+  EXPECT_TRUE(feeder.cancel());
+  sim.run_ready();
+  ASSERT_TRUE(feeder.is_done());
+  EXPECT_EQ(feeder.join().value(), ErrorCode::kCancelled);
+  EXPECT_EQ(executor.waiting_for_room(), 0U);
+}
+
 }  // namespace
 }  // namespace keyway
