@@ -27,6 +27,19 @@ plant_bug(token_not_used "a task that starts gives its token of the group's rate
   [[Dispatch::Admitted::kWithToken && !begins]]
   [[Dispatch::Admitted::kWithToken && (!begins || planted("token_not_used"))]])
 
+plant_bug(token_taken_late "tokens are looked at before take() and taken after it, when the turn may be another worker's"
+  src/groups/group_engine.cc
+  [[if (rated) table_.pin(lane);
+    taken = lane.take();]]
+  [[const bool late = planted("token_taken_late") && admitted == Dispatch::Admitted::kWithToken;
+    if (late) dispatch_.give_token_back(lane, aftermath);
+    if (rated) table_.pin(lane);
+    taken = lane.take();
+    if (late) {
+      SpinGuard guard(state->tokens_lock);
+      (void)state->tokens->try_take(scheduler_.now());
+    }]])
+
 plant_bug(shared_lock_enters "a shared lock is granted while another operation holds the key exclusively"
   src/locks/lock_table.cc
   [[return mode == LockMode::kExclusive || hold.exclusive > 0;]]
@@ -203,6 +216,40 @@ plant_bug(group_end_not_heard_by_drain "a drain of a group does not hear at once
   }
   table_.unpin(*lane);]])
 
+plant_bug(pause_keeps_returner "a task that began before pause() and comes back from a wait stays until resume()"
+  src/groups/dispatch.cc
+  [[if (!paused_.load(std::memory_order_relaxed) || lane.somebody_returns()) return false;]]
+  [[if (!paused_.load(std::memory_order_relaxed) || (lane.somebody_returns() && !planted("pause_keeps_returner"))) return false;]])
+
+plant_bug(drain_waits_for_held "a drain waits for a lane without tasks whose turn a pause keeps"
+  src/groups/group_control.cc
+  [[[](Lane& lane) { return lane.empty(); });
+  };
+  const AllTasks all(*this);]]
+  [[[](Lane& lane) { return planted("drain_waits_for_held") ? lane.idle() : lane.empty(); });
+  };
+  const AllTasks all(*this);]])
+
+plant_bug(lane_lock_order "a look at the next waiter takes the two locks of its lane in the wrong order"
+  src/lanes/lane.h
+  [[    SpinGuard dispatch(dispatch_);
+    SpinGuard intake(intake_);
+    std::optional<std::int64_t> said;
+]]
+  [[    std::optional<std::int64_t> said;
+    if (planted("lane_lock_order")) {
+      SpinGuard intake(intake_);
+      SpinGuard dispatch(dispatch_);
+      each_in_order([&](const Waiter& waiter) {
+        said = look(waiter);
+        return false;
+      });
+      return said;
+    }
+    SpinGuard dispatch(dispatch_);
+    SpinGuard intake(intake_);
+]])
+
 # ---- permits
 
 plant_bug(permit_of_cancelled "a worker that finds its only task cancelled keeps the global permit"
@@ -236,6 +283,11 @@ plant_bug(given_back_uncounted "a waiting task that gives its permit back for a 
   count(task);]]
   [[if (std::exchange(task.lane_back, true)) return nullptr;
   if (!planted("given_back_uncounted")) count(task);]])
+
+plant_bug(gate_without_limit "a task of which another branch waits uses the gate although there is no global limit"
+  src/groups/waits.cc
+  [[// Another of the task's branches waits by now: the permits go back again.]]
+  [[KEYWAY_CHECK(dispatch_.has_gate() || !planted("gate_without_limit"), "the gate is null");]])
 
 # ---- waits
 

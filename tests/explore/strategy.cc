@@ -153,13 +153,17 @@ class Replay final : public Strategy {
     const std::uint32_t number = choices_++;
     for (const Deviation& deviation : deviations_) {
       const bool can_run = (choice.can_run >> deviation.thread & 1) != 0;
-      if (deviation.choice == number && can_run) return static_cast<int>(deviation.thread);
+      if (deviation.choice != number || !can_run) continue;
+      ++followed_;
+      return static_cast<int>(deviation.thread);
     }
     return choice.by_default();
   }
+  std::uint64_t followed() const override { return followed_; }
 
  private:
   const std::vector<Deviation> deviations_;
+  std::uint64_t followed_ = 0;
   std::uint32_t choices_ = 0;
   bool began_ = false;
 };
