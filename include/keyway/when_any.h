@@ -12,7 +12,6 @@
 // Thread safety and lifetime: as those of a Task.
 #pragma once
 
-#include <atomic>
 #include <coroutine>
 #include <cstddef>
 #include <optional>
@@ -22,6 +21,7 @@
 #include <variant>
 #include <vector>
 
+#include "keyway/detail/atomic.h"
 #include "keyway/task.h"
 
 namespace keyway {
@@ -95,7 +95,7 @@ class Race {
   }
 
   WhenAllLatch latch_;
-  std::atomic<std::size_t> winner_{kNone};
+  Atomic<std::size_t> winner_{kNone};
   std::stop_source stop_;
   std::vector<Branch> branches_;
   // Destroyed first: waits for a call on another thread, which uses stop_.

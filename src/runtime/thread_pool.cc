@@ -101,7 +101,7 @@ class ThreadPool::Impl {
   ReadyQueue ready_;
   alignas(64) IdleProtocol idle_;
   std::atomic<unsigned> target_;  // how many may be active: a hint, so relaxed throughout
-  std::atomic<bool> stopping_{false};
+  detail::Atomic<bool> stopping_{false};
 
   // The service thread's.
   int quiet_ticks_ = 0;

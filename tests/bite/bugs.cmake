@@ -93,6 +93,13 @@ plant_bug(listener_before_next "a worker takes the lane's next task before it ca
   [[return policy_.listener == nullptr && status]]
   [[return (policy_.listener == nullptr || planted("listener_before_next")) && status]])
 
+plant_bug(posted_under_lock "resume_group() posts a lane while it holds a mutex"
+  src/groups/group_control.cc
+  [[if (intake_.change(*lane, [&] { return lane->set_paused(false); })) aftermath.post(*lane);]]
+  [[if (intake_.change(*lane, [&] { return lane->set_paused(false); })) {
+      planted("posted_under_lock") ? scheduler_.post(*lane) : aftermath.post(*lane);
+    }]])
+
 plant_bug(expiry_not_started "the timer of a task with start_within is not started"
   src/groups/group_engine.cc
   [[if (task.extras().expires) {]]
@@ -128,6 +135,11 @@ plant_bug(pool_no_last_look "a worker goes to sleep without a last look into the
   src/runtime/thread_pool.cc
   [[if ((stopping || !ready_.empty()) && leave_parked(me)) {]]
   [[if ((stopping || (!ready_.empty() && !planted("pool_no_last_look"))) && leave_parked(me)) {]])
+
+plant_bug(sticky_worker_no_last_look "a sticky worker goes to sleep without a last look at what was posted"
+  src/serial/worker_sleep.h
+  [[if (stopping || has_work()) {]]
+  [[if (stopping || (has_work() && !planted("sticky_worker_no_last_look"))) {]])
 
 plant_bug(last_searcher_unnoticed "the last searching worker finds work and does not wake another"
   src/runtime/idle_protocol.h
@@ -176,10 +188,10 @@ plant_bug(global_limit_lets_nobody_in "a raised global limit does not let in the
   src/groups/intake.cc
   [[admission_->limit = limit;
   }
-  made_room(]]
+  made_]]
   [[admission_->limit = limit;
   }
-  if (!planted("global_limit_lets_nobody_in")) made_room(]])
+  if (!planted("global_limit_lets_nobody_in")) made_]])
 
 plant_bug(giving_up_lets_nobody_in "a submitter that gives up does not let in a cheaper one behind it"
   src/groups/intake.cc
@@ -299,28 +311,28 @@ plant_bug(cycle_not_reported "a wait is accepted although its target waits too"
 plant_bug(costly_closes_cycle "a costly task that overtakes others may leave tasks waiting for each other"
   src/groups/intake.cc
   [[aftermath.post(lane);
-  if (costly) ]]
+  if (costly]]
   [[aftermath.post(lane);
-  if (costly && !planted("costly_closes_cycle")) ]])
+  if (!planted("costly_closes_cycle") && costly]])
 
 plant_bug(costly_from_line_closes_cycle "a costly task that has waited for room may leave tasks waiting for each other"
   src/groups/intake.cc
-  [[aftermath.tell(*entry.waiter, true);
-    if (costly) ]]
-  [[aftermath.tell(*entry.waiter, true);
-    if (costly && !planted("costly_from_line_closes_cycle")) ]])
+  [[;
+    if (costly]]
+  [[;
+    if (!planted("costly_from_line_closes_cycle") && costly]])
 
 plant_bug(costly_return_closes_cycle "a costly task that comes back may leave tasks waiting for each other"
   src/groups/waits.cc
-  [[if (costly) intake_.room_shrank(]]
-  [[if (costly && !planted("costly_return_closes_cycle")) intake_.room_shrank(]])
+  [[if (costly]]
+  [[if (!planted("costly_return_closes_cycle") && costly]])
 
 plant_bug(eviction_closes_cycle "a lower limit found after evict_group() may leave tasks waiting for each other"
   src/groups/intake.cc
   [[room_shrank(key, aftermath);
-    made_room(aftermath);]]
+    made_room]]
   [[if (!planted("eviction_closes_cycle")) room_shrank(key, aftermath);
-    made_room(aftermath);]])
+    made_room]])
 
 plant_bug(timeout_keeps_thread "a wait with a timeout counts as keeping its thread for ever"
   src/runtime/wait_graph.cc
