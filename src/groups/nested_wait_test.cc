@@ -422,21 +422,19 @@ TEST(NestedWait, ATaskThatStandsInLineForItsGlobalPermitMayLendItsGroupsToo) {
 
 TEST(NestedWait, IsRefusedWhereNoOtherThreadCouldRunTheTask) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
-  expect_ends(
-      [] {
-        GroupExecutor executor({}, {.threads = 1, .max_threads = 1});
-        auto outer = executor.submit("a", "outer", [&] {
-          auto inner = executor.submit("a", "inner", answer);
-          try {
-            return inner.join().value();
-          } catch (const Exception& error) {
-            EXPECT_EQ(error.code(), ErrorCode::kNoThread);
-            return 0;
-          }
-        });
-        EXPECT_EQ(outer.join().value(), 0);
-      },
-      2);
+  expect_ends([] {
+    GroupExecutor executor({}, {.threads = 1, .max_threads = 1});
+    auto outer = executor.submit("a", "outer", [&] {
+      auto inner = executor.submit("a", "inner", answer);
+      try {
+        return inner.join().value();
+      } catch (const Exception& error) {
+        EXPECT_EQ(error.code(), ErrorCode::kNoThread);
+        return 0;
+      }
+    });
+    EXPECT_EQ(outer.join().value(), 0);
+  });
 }
 
 TEST(NestedWait, InVirtualTimeAWaitTimesOutAlsoWhenNothingElseIsToHappen) {

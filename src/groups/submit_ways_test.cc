@@ -371,5 +371,31 @@ TEST(SubmitAsync, AStopRequestEndsTheWaitForRoom) {
   EXPECT_EQ(executor.waiting_for_room(), 0U);
 }
 
+class CountsCalls final : public TaskLifecycleListener {
+ public:
+  void on_submitted(std::string_view, std::string_view) override { ++calls; }
+  void on_completed(std::string_view, std::string_view, const TaskOutcome&) override { ++calls; }
+  void on_rejected(std::string_view, std::string_view, RejectionReason) override { ++calls; }
+  int calls = 0;
+};
+
+TEST(SubmitAsync, ASubmitThatIsNeverAwaitedIsNeverSeenAndLeaksNothing) {
+  SimScheduler sim;
+  const auto listener = std::make_shared<CountsCalls>();
+  GroupPolicy policy = narrow();
+  policy.listener = listener;
+  GroupExecutor executor(policy, sim);
+  const auto captured = std::make_shared<int>(42);
+  {
+    const auto work = [captured] { return *captured; };
+    auto never_awaited = executor.submit_async("g", {.id = "x"}, work);
+    EXPECT_EQ(captured.use_count(), 3);  // here, in the callable, and in its copy in the task
+  }
+  EXPECT_EQ(captured.use_count(), 1);
+  sim.run_until_idle();
+  EXPECT_EQ(executor.stats().submitted, 0U);
+  EXPECT_EQ(listener->calls, 0);
+}
+
 }  // namespace
 }  // namespace keyway
