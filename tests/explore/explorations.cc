@@ -157,16 +157,17 @@ void expect_holds(std::string_view component, const ScenarioOptions& options,
     sum.distinct += outcome.distinct;
     sum.steps += outcome.steps;
     sum.divergences += outcome.divergences;
-    exhausted = outcome.exhausted;
+    exhausted = outcome.exhausted && outcome.divergences == 0;
     if (&step == &steps[1] && exhausted) ++sum.exhausted;
     if (!outcome.ok()) {
       ADD_FAILURE() << describe(outcome, step.name, spent);
       return;
     }
     spent += outcome.executions;
-    EXPECT_EQ(outcome.divergences, 0U)
-        << "interleavings (" << step.name << ") did not repeat themselves: the scenario depends on "
-        << "something that the explorer does not control";
+    // What the block pool keeps outlives an execution, so a scenario of the pool may take another way.
+    EXPECT_TRUE(outcome.divergences == 0 || options.explores_blocks)
+        << outcome.divergences << " interleavings (" << step.name << ") did not repeat themselves: "
+        << "the scenario depends on something that the explorer does not control";
   }
   replay_kept_schedules(options, make);
 }

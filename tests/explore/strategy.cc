@@ -32,6 +32,7 @@ class Exhaustive final : public Strategy {
   explicit Exhaustive(int preemptions) : bound_(preemptions) {}
 
   bool next() override {
+    if (depth_ < path_.size()) diverged();  // the last one ended before it had repeated its prefix
     depth_ = 0;
     preemptions_ = 0;
     if (!began_) {
@@ -50,12 +51,7 @@ class Exhaustive final : public Strategy {
   }
 
   int choose(const Choice& choice) override {
-    if (depth_ < path_.size() && path_[depth_].can_run != choice.can_run) {
-      // The scenario did not repeat itself, for it depends on something that the explorer does not
-      // control: what was planned from here on means nothing any more.
-      ++divergences_;
-      path_.resize(depth_);
-    }
+    if (depth_ < path_.size() && path_[depth_].can_run != choice.can_run) diverged();
     if (depth_ == path_.size()) path_.push_back(make_node(choice));
     const Node& node = path_[depth_++];
     if (choice.goes_on && node.chosen != choice.running) ++preemptions_;
@@ -71,6 +67,12 @@ class Exhaustive final : public Strategy {
     std::uint32_t alternatives = 0;
     int chosen = 0;
   };
+  // The scenario did not repeat itself, for it depends on something that the explorer does not control: what was
+  // planned from here on means nothing any more.
+  void diverged() {
+    ++divergences_;
+    path_.resize(depth_);
+  }
   Node make_node(const Choice& choice) const {
     const int chosen = choice.by_default();
     const bool may_switch = !choice.goes_on || preemptions_ < bound_;
