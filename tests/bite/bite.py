@@ -208,11 +208,13 @@ def main():
             return HANG_SECONDS + HANG_FACTOR * times.get(test, 0)
 
         searches = []
+        replayed = {}
         for name, file, _ in wanted:
             room = file.split("/")[1]
             rooms = ROOMS[ROOMS.index(room):] if room in ROOMS else ROOMS
             searches.append(search(name, rooms, allowed))
-        replayed = {name: pool.submit(replays, options.bin_dir, name, kept[name]) for name, _, _ in wanted if name in kept}
+            if name in kept:
+                replayed[name] = pool.submit(replays, options.bin_dir, name, kept[name])
         name_width, file_width = (max(len(bug[i]) for bug in wanted) for i in (0, 1))
 
         def print_row(name, file, schedules, explorer, kept_one, tests, seconds, found_by):
