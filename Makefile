@@ -15,7 +15,7 @@ space := $(subst ,, )
 began := $(shell date +%s)
 say_time = @echo "make $@: passed in $$(( ($$(date +%s) - $(began)) / 60 )) min $$(( ($$(date +%s) - $(began)) % 60 )) s"
 
-.PHONY: help run test check check-core bite bench fmt docs install clean
+.PHONY: help run test check check-core explore bite bench fmt docs install clean
 .PHONY: setup-build setup-bite setup-check setup-bench check-fmt check-tidy
 .PHONY: build-clang build-bite test-shared test-core-asan test-core-tsan
 .PHONY: $(presets:%=test-%)
@@ -45,11 +45,18 @@ test: setup-build test-dev  ## build and run all tests: the check before every c
 
 # For as long as the test that changes a limit all the time: ten seconds.
 check: export KEYWAY_LIMIT_CHANGES ?= 10000
-check: setup-check test-dev test-shared test-asan test-tsan test-clang bite check-fmt check-tidy  ## test, also under sanitizers and clang; shared libraries; planted bugs; format; clang-tidy
+check: setup-check test-dev explore test-shared test-asan test-tsan test-clang bite check-fmt check-tidy  ## test, also under sanitizers and clang; a million interleavings; shared libraries; planted bugs; format; clang-tidy
 	$(say_time)
 
 check-core: setup-check build-clang test-core-asan test-core-tsan  ## build all with clang; the core rooms' tests under sanitizers
 	$(say_time)
+
+# It fails unless there were that many.
+explore: export KEYWAY_INTERLEAVINGS ?= 1000000
+explore: setup-build  ## run the interleaving explorer for a million interleavings, counted per component
+	cmake --preset dev
+	cmake --build --preset dev -j $(JOBS) --target keyway_explore_tests
+	build/dev/tests/explore/keyway_explore_tests --gtest_brief=1
 
 bite: setup-bite build-bite  ## plant bugs in a copy of the library and print which tests find each
 	python3 tests/bite/bite.py --jobs $(JOBS)

@@ -14,7 +14,6 @@
 
 #include "keyway/detail/require_cpp20.h"
 
-#include <atomic>
 #include <coroutine>
 #include <cstddef>
 #include <optional>
@@ -24,6 +23,7 @@
 #include <variant>
 #include <vector>
 
+#include "keyway/detail/atomic.h"
 #include "keyway/task.h"
 
 namespace keyway {
@@ -96,7 +96,7 @@ class Race {
   }
 
   WhenAllLatch latch_;
-  std::atomic<std::size_t> winner_{kNone};
+  Atomic<std::size_t> winner_{kNone};
   std::stop_source stop_;
   std::vector<Branch> branches_;
   // Destroyed first: waits for a call on another thread, which uses stop_.

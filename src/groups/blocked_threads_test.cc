@@ -33,20 +33,42 @@ std::optional<ErrorCode> code_of(Call call) {
   return std::nullopt;
 }
 
+// Yields until the task waits for another one, or is done.
+template <class T>
+void await_its_wait(GroupExecutor& executor, TaskHandle<T>& task) {
+  while (!task.is_done() && executor.explain(task).held_back_by != HeldBackBy::kOtherTask) {
+    std::this_thread::yield();
+  }
+}
+
+// Both threads of the pool are taken, one of them by the waiter, so "y" could only run on the waiter's stack: where it
+// would wait for the mutex that the waiter holds.
 TEST(BlockedThreads, AWaitOnAFixedPoolRunsNoOtherWorkOnItsStack) {
-  std::mutex held;  // what the waiter has, and the other work needs
+  std::mutex held;
+  std::latch both_run(2);
   std::latch x_may_end(1);
-  std::atomic<bool> waits = false;
+  std::latch y_is_ready(1);
+  std::atomic<bool> y_began = false;
   GroupExecutor executor({}, ThreadPoolOptions{.threads = 2, .max_threads = 2});
-  auto x = executor.submit("x", [&] { x_may_end.wait(); });
+  auto x = executor.submit("x", [&] {
+    both_run.count_down();
+    x_may_end.wait();
+  });
   auto waiter = executor.submit("waiter", [&] {
     const std::lock_guard lock(held);
-    waits = true;
+    both_run.count_down();
+    y_is_ready.wait();
+    for (int i = 0; i < 20; ++i) EXPECT_EQ(x.join_for(100us).status, TaskStatus::kTimedOut);
+    EXPECT_FALSE(y_began);
+    x_may_end.count_down();
     return x.join_for(kHang).ok();
   });
-  while (!waits) std::this_thread::yield();
-  auto y = executor.submit("y", [&] { const std::lock_guard lock(held); });
-  x_may_end.count_down();
+  both_run.wait();
+  auto y = executor.submit("y", [&] {
+    y_began = true;
+    const std::lock_guard lock(held);
+  });
+  y_is_ready.count_down();
   EXPECT_TRUE(waiter.join().value());
   EXPECT_TRUE(y.join_for(kHang).ok());
 }
@@ -55,6 +77,8 @@ TEST(BlockedThreads, ATimeoutAndAStopEndAWaitWhileOtherWorkIsReady) {
   std::latch may_end(1);
   std::latch busy(1);
   std::atomic<int> long_ones = 0;
+  std::atomic<bool> second_wait = false;
+  std::stop_source stop;
   GroupExecutor executor({.default_group = {.max_concurrency = 8}},
                          ThreadPoolOptions{.threads = 2, .max_threads = 2});
   auto x = executor.submit("x", [&] {
@@ -70,14 +94,15 @@ TEST(BlockedThreads, ATimeoutAndAStopEndAWaitWhileOtherWorkIsReady) {
         may_end.wait();
       }));
     }
-    const auto timed_out = x.join_for(1ms);
-    EXPECT_EQ(timed_out.status, TaskStatus::kTimedOut);
-    std::stop_source stop;
-    stop.request_stop();
-    const auto stopped = x.join(stop.get_token());
-    EXPECT_EQ(stopped.status, TaskStatus::kCancelled);
+    EXPECT_EQ(x.join_for(1ms).status, TaskStatus::kTimedOut);
+    second_wait = true;
+    EXPECT_EQ(x.join(stop.get_token()).status, TaskStatus::kCancelled);
     return long_ones.load();
   });
+  while (!second_wait) std::this_thread::yield();
+  await_its_wait(executor, waiter);
+  EXPECT_FALSE(waiter.is_done());
+  stop.request_stop();
   EXPECT_EQ(waiter.join_for(kHang).value(), 0);
   may_end.count_down();
 }
@@ -116,6 +141,24 @@ TEST(BlockedThreads, AllButOneThreadOfAFixedPoolMayWait) {
   }
   for (auto& waiter : waiters) EXPECT_TRUE(waiter.join_for(kHang).ok());
   EXPECT_EQ(refused, 1) << "the last waiter";
+}
+
+// Both threads wait, but one of the waits has a timeout: its thread will be there for what the other one waits for.
+TEST(BlockedThreads, AThreadWhoseWaitHasATimeoutIsNotTheLastOne) {
+  std::latch may_end(1);
+  GroupExecutor other({});
+  GroupExecutor executor({}, ThreadPoolOptions{.threads = 2, .max_threads = 2});
+  auto long_one = other.submit("long", [&] { may_end.wait(); });
+  auto with_timeout = executor.submit("a", [&] { return long_one.join_for(kHang).ok(); });
+  await_its_wait(executor, with_timeout);
+  auto without = executor.submit("b", [&] {
+    auto inner = executor.submit("c", [] {});
+    return code_of([&] { static_cast<void>(inner.join()); });
+  });
+  await_its_wait(executor, without);
+  may_end.count_down();
+  EXPECT_EQ(without.join().value(), std::nullopt);
+  EXPECT_TRUE(with_timeout.join().value());
 }
 
 TEST(BlockedThreads, ADrainOfAnExecutorWithoutTasksNeedsNoThread) {

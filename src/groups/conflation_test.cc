@@ -318,5 +318,24 @@ TEST(ConflationThreads, ManyThreadsWithFewIdsEndEveryTaskOnce) {
   EXPECT_EQ(stats.succeeded + stats.cancelled + stats.rejected, 8'000U);
 }
 
+// A stop callback of the running task submits a third one while the second is on its way in.
+TEST_F(ConflationTest, ATaskThatIsSupersededBeforeItIsInDoesNotRun) {
+  TaskHandle<std::string> third;
+  auto first = executor_.submit("g", {.id = "x", .conflation = Conflation::kCancelRunning},
+                                [&](std::stop_token stop) -> Task<std::string> {
+                                  const std::stop_callback on_stop(stop, [&] {
+                                    third = submit("x", Conflation::kKeepNewest, "c");
+                                  });
+                                  co_await sleep_for(10ms);
+                                  co_return "a";
+                                });
+  sim_.run_ready();
+  auto second = submit("x", Conflation::kCancelRunning, "b");
+  EXPECT_EQ(second.join().status, TaskStatus::kCancelled);
+  sim_.run_until_idle();
+  EXPECT_EQ(began_, "c");
+  EXPECT_EQ(third.join().value(), "c");
+}
+
 }  // namespace
 }  // namespace keyway

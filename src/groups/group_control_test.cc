@@ -3,6 +3,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
+#include <functional>
 #include <memory>
 #include <random>
 #include <semaphore>
@@ -303,6 +304,45 @@ TEST_F(GroupControl, DrainingAGroupDoesNotWaitForOthers) {
   EXPECT_FALSE(handles_.back().is_done());
 }
 
+// A listener that runs while a waiting task is cancelled: the group has no tasks any more, so its drain is over, and the
+// listener can wait for that.
+class WaitsForTheDrain final : public TaskLifecycleListener {
+ public:
+  void on_completed(std::string_view group, std::string_view, const TaskOutcome&) override {
+    if (group == "g") ended_before_listener = drain.join().value();
+  }
+  void on_rejected(std::string_view group, std::string_view, RejectionReason) override {
+    if (group == "g") ended_before_listener = drain.join().value();
+  }
+  TaskHandle<bool> drain;
+  bool ended_before_listener = false;
+};
+
+void expect_drain_ends_before_listener(
+    const std::function<void(GroupExecutor&, TaskHandle<void>&)>& end) {
+  SimScheduler sim;
+  const auto listener = std::make_shared<WaitsForTheDrain>();
+  GroupExecutor executor({.listener = listener}, sim);
+  GroupExecutor other({}, sim);
+  executor.pause_group("g");
+  auto task = executor.submit("g", "1", [] {});
+  listener->drain = other.submit("d", [&] { return executor.drain_group("g"); });
+  sim.run_ready();
+  end(executor, task);
+  EXPECT_TRUE(listener->ended_before_listener);
+  sim.run_until_idle();
+}
+
+TEST(GroupDrain, OfAGroupIsOverWhenItsLastTaskIsCancelled) {
+  expect_drain_ends_before_listener(
+      [](GroupExecutor&, TaskHandle<void>& task) { EXPECT_TRUE(task.cancel()); });
+}
+
+TEST(GroupDrain, OfAGroupIsOverWhenTheGroupIsShutDown) {
+  expect_drain_ends_before_listener(
+      [](GroupExecutor& executor, TaskHandle<void>&) { executor.shutdown_group("g"); });
+}
+
 TEST_F(GroupControl, DrainSaysWhenTheTimeIsOver) {
   make({});
   executor_->pause_group("a");
@@ -401,11 +441,12 @@ TEST(GroupControlThreads, ALimitThatHasChangedIsReached) {
 
 TEST(GroupControlThreads, PausingAndResumingLosesNobody) {
   constexpr int kTasks = 20'000;
+  constexpr int kMaxPauses = 20'000;  // so that it ends soon on a busy machine too
   GroupExecutor executor({.default_group = {.max_concurrency = 2}});
   std::atomic<bool> stop{false};
   std::atomic<int> ran{0};
   std::thread pauser([&] {
-    for (int i = 0; !stop; ++i) {
+    for (int i = 0; i < kMaxPauses && !stop; ++i) {
       i % 3 == 0 ? executor.pause() : executor.pause_group("key-1");
       std::this_thread::yield();
       executor.resume();

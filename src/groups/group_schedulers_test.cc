@@ -125,5 +125,95 @@ TEST(GroupExecutor, SharesAThreadPoolWithAnother) {
   EXPECT_GT(GroupExecutor({}).thread_stats().threads, 0U);
 }
 
+// Its execute() calls the executor back before it queues the work, which the test runs on its own thread. A lock that
+// the executor holds while it posts would be taken twice by one thread.
+class CallsBack {
+ public:
+  void execute(std::function<void()> work) {
+    if (executor != nullptr && !calling_back_) {
+      calling_back_ = true;
+      call_back();
+      calling_back_ = false;
+      ++calls_back;
+    }
+    work_.push_back(std::move(work));
+  }
+  void run_all() {
+    while (!work_.empty()) {
+      const std::function<void()> work = std::exchange(work_.front(), nullptr);
+      work_.pop_front();
+      work();
+    }
+  }
+
+  GroupExecutor* executor = nullptr;
+  int calls_back = 0;
+
+ private:
+  void call_back() {
+    (void)executor->stats();
+    for (const char* key : {"a", "b", "other"}) {
+      (void)executor->group_stats(key);
+      (void)executor->explain(key);
+    }
+    (void)executor->active_group_keys();
+    (void)executor->waiting_for_room();
+    EXPECT_TRUE(executor->set_limit("other", 2).ok());
+    EXPECT_TRUE(executor->set_limit("a", 1 + calls_back % 2).ok());
+    EXPECT_TRUE(executor->set_global_limit(1 + calls_back % 3).ok());
+    executor->pause_group("other");
+    executor->resume_group("other");
+    executor->resume();
+    auto cancelled = executor->submit("other", "cancelled", answer);
+    (void)cancelled.cancel();
+    EXPECT_TRUE(executor->post("b", "from execute()", answer).ok());
+    executor->shutdown_group("other");
+    executor->evict_group("other");
+  }
+
+  std::deque<std::function<void()>> work_;
+  bool calling_back_ = false;
+};
+
+TEST(GroupExecutor, CallsExecuteWithoutAnyLock) {
+  CallsBack foreign;
+  GroupExecutor executor({.groups = {{"full", {.max_concurrency = 1, .queue_threshold = 0}}},
+                          .global_max_in_flight = 2,
+                          .oldest_first = true},
+                         foreign, ExecutorOptions{.threads = 1});
+  foreign.executor = &executor;
+  const auto waits = [&]() -> Task<int> {
+    auto same = executor.submit("a", "same group", answer);
+    auto other = executor.submit("b", "other group", answer);
+    co_return (co_await same).value() + (co_await other).value();
+  };
+  const auto submits = [&]() -> Task<int> {
+    auto first = co_await executor.submit_async("full", {.id = "1"}, answer);
+    auto second = co_await executor.submit_async("full", {.id = "2"}, answer);
+    co_return (co_await *first).value() + (co_await *second).value();
+  };
+  std::vector<TaskHandle<int>> handles;
+  for (int round = 0; round < 20; ++round) {
+    handles.push_back(executor.submit("a", waits));
+    handles.push_back(executor.submit("b", {.cost = 2, .priority = 1}, answer));
+    handles.push_back(executor.submit("c", submits));
+    executor.pause();
+    foreign.run_all();
+    executor.resume();
+    executor.pause_group("a");
+    foreign.run_all();
+    executor.resume_group("a");
+    EXPECT_TRUE(executor.set_global_limit(1).ok());
+    EXPECT_TRUE(executor.set_global_limit(3).ok());
+    foreign.run_all();
+  }
+  for (auto& handle : handles) {
+    ASSERT_TRUE(handle.is_done());
+    EXPECT_TRUE(handle.join().ok());
+  }
+  EXPECT_GT(foreign.calls_back, 100);
+  foreign.executor = nullptr;
+}
+
 }  // namespace
 }  // namespace keyway

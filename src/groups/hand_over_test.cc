@@ -249,6 +249,7 @@ TEST_F(HandOver, AListenerOfARejectedTaskMayJoinAnotherOneOfTheSameShutdown) {
   executor_->shutdown_group("g");
   EXPECT_TRUE(joined.get_future().get());
   a_may_end_.count_down();
+  executor_.reset();  // the listeners, which refer to the variables here, have returned
 }
 
 TEST_F(HandOver, AContinuationOfARejectedTaskMayJoinAnotherOneOfTheSameShutdown) {
@@ -265,6 +266,7 @@ TEST_F(HandOver, AContinuationOfARejectedTaskMayJoinAnotherOneOfTheSameShutdown)
   executor_->shutdown_group("g");
   EXPECT_TRUE(joined.get_future().get());
   a_may_end_.count_down();
+  executor_.reset();  // the listeners, which refer to the variables here, have returned
 }
 
 TEST_F(HandOver, AListenerThatWaitsForItsOwnTaskIsRefused) {

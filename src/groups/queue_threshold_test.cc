@@ -186,6 +186,18 @@ TEST_P(EitherThreshold, ACancelledWaitingTaskFreesItsSlotAtOnce) {
   EXPECT_EQ(replacement.join().value(), 42);
 }
 
+TEST_P(EitherThreshold, AnExpiredTaskFreesItsSlotAtOnce) {
+  Sim sim(policy(2, RejectionPolicy::kAbort));
+  auto running = sim.submit("a", "1");
+  auto waiting = sim.submit("a", "2");
+  auto late = sim.executor.submit("a", {.id = "late", .start_within = 1ms}, answer);
+  EXPECT_TRUE(sim.full("a"));
+  sim.scheduler.advance(1ms);
+  ASSERT_TRUE(late.is_done());
+  EXPECT_EQ(late.join().status, TaskStatus::kExpired);
+  EXPECT_FALSE(sim.full("a"));
+}
+
 TEST_P(EitherThreshold, AShutDownGroupFreesItsSlotsAtOnce) {
   Sim sim(policy(2, RejectionPolicy::kAbort));
   auto running = sim.submit("a", "1");
@@ -435,6 +447,33 @@ TEST(QueueThreshold, ACoroutineThatItsCallerRunsHasNoGlobalPermitToLend) {
     EXPECT_EQ(sim.executor.stats().running, 1U);
     EXPECT_EQ(by_caller.join().value(), 42);
   });
+}
+
+// "holder" waits and keeps its group's permit, so it does not count as able to run. The lower limit makes it give that
+// permit back, and from then on the group's one other task is what counts.
+TEST(QueueThreshold, OfAllGroupsCountsRightWhenALowerLimitTakesThePermitOfAWaitingTask) {
+  Sim sim({.groups = {{"g", {.max_concurrency = 2}}},
+           .global_max_in_flight = 3,
+           .global_queue_threshold = 0});
+  TaskHandle<int> target;
+  auto between = sim.executor.submit("h", "between", [&]() -> Task<int> {
+    co_await sleep_for(1ms);
+    co_return (co_await target).value();
+  });
+  auto holder = sim.executor.submit("g", "holder",
+                                    [&]() -> Task<int> { co_return (co_await between).value(); });
+  auto running = sim.submit("g", "running");
+  sim.scheduler.run_ready();
+  target = sim.executor.submit("g", "target", answer);
+  sim.scheduler.advance(1ms);
+  EXPECT_TRUE(sim.executor.set_limit("g", 1).ok());
+  sim.scheduler.run_ready();
+  // "running" counts: there is room for two more.
+  auto second = sim.submit("x", "2");
+  auto third = sim.submit("y", "3");
+  EXPECT_FALSE(third.is_done());
+  EXPECT_TRUE(sim.full("z"));
+  EXPECT_EQ(holder.join().value(), answer());
 }
 
 }  // namespace

@@ -353,5 +353,49 @@ TEST(SubmitAsync, ATaskThatExpiresWhileThereIsNoRoomEndsItsSubmit) {
   sim.run_until_idle();
 }
 
+TEST(SubmitAsync, AStopRequestEndsTheWaitForRoom) {
+  SimScheduler sim;
+  GroupExecutor executor(narrow(), sim);
+  auto first = executor.submit("g", "1", [] { return nap(1h); });
+  auto second = executor.submit("g", "2", [] { return nap(1h); });
+  auto feeder = executor.submit("feeder", "f", [&]() -> Task<ErrorCode> {
+    auto submitted = co_await executor.submit_async("g", {.id = "x"}, answer);
+    co_return submitted.error().code;
+  });
+  sim.run_ready();
+  EXPECT_EQ(executor.waiting_for_room(), 1U);
+  EXPECT_TRUE(feeder.cancel());
+  sim.run_ready();
+  ASSERT_TRUE(feeder.is_done());
+  EXPECT_EQ(feeder.join().value(), ErrorCode::kCancelled);
+  EXPECT_EQ(executor.waiting_for_room(), 0U);
+}
+
+class CountsCalls final : public TaskLifecycleListener {
+ public:
+  void on_submitted(std::string_view, std::string_view) override { ++calls; }
+  void on_completed(std::string_view, std::string_view, const TaskOutcome&) override { ++calls; }
+  void on_rejected(std::string_view, std::string_view, RejectionReason) override { ++calls; }
+  int calls = 0;
+};
+
+TEST(SubmitAsync, ASubmitThatIsNeverAwaitedIsNeverSeenAndLeaksNothing) {
+  SimScheduler sim;
+  const auto listener = std::make_shared<CountsCalls>();
+  GroupPolicy policy = narrow();
+  policy.listener = listener;
+  GroupExecutor executor(policy, sim);
+  const auto captured = std::make_shared<int>(42);
+  {
+    const auto work = [captured] { return *captured; };
+    auto never_awaited = executor.submit_async("g", {.id = "x"}, work);
+    EXPECT_EQ(captured.use_count(), 3);  // here, in the callable, and in its copy in the task
+  }
+  EXPECT_EQ(captured.use_count(), 1);
+  sim.run_until_idle();
+  EXPECT_EQ(executor.stats().submitted, 0U);
+  EXPECT_EQ(listener->calls, 0);
+}
+
 }  // namespace
 }  // namespace keyway

@@ -106,7 +106,7 @@ class ThreadPool::Impl {
   PostsInProgress posts_;  // of other threads
   alignas(64) IdleProtocol idle_;
   std::atomic<unsigned> target_;  // how many may be active: a hint, so relaxed throughout
-  std::atomic<bool> stopping_{false};
+  detail::Atomic<bool> stopping_{false};
   TurnWatch turn_watch_;
 
   // The service thread's.

@@ -3,9 +3,9 @@
 // Thread safety: every method from any thread.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 
+#include "keyway/detail/atomic.h"
 #include "keyway/group_policy.h"
 #include "keyway/scheduler.h"
 #include "runtime/sampled_times.h"
@@ -36,9 +36,9 @@ class SerialLoad {
 
  private:
   const std::int64_t capacity_;
-  std::atomic<std::uint64_t> rejected_{0};  // because of the total
+  detail::Atomic<std::uint64_t> rejected_{0};  // because of the total
   SampledTimes waits_;
-  alignas(64) std::atomic<std::int64_t> waiting_{0};
+  alignas(64) detail::Atomic<std::int64_t> waiting_{0};
 };
 
 }  // namespace keyway

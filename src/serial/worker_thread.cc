@@ -2,29 +2,19 @@
 
 #include <utility>
 
-#include "base/futex.h"
 #include "base/spin_lock.h"
 #include "base/tick_clock.h"
-#include "keyway/detail/block_pool.h"
 #include "keyway/detail/check.h"
 #include "runtime/current_scheduler.h"
 
 namespace keyway {
-namespace {
-
-// A few microseconds: the next post often comes at once, and to be woken costs whoever posts 13 us. There may be
-// many of these threads, so none looks for long.
-constexpr int kSpinsBeforeSleep = 150;
-
-}  // namespace
 
 constinit thread_local const WorkerThread* WorkerThread::this_thread_ = nullptr;
 
 void WorkerThread::end_thread() {
   KEYWAY_CHECK(this_thread_ != this, "a worker thread cannot be ended by itself");
   if (!thread_.joinable()) return;
-  stopping_.store(true, std::memory_order_seq_cst);
-  wake();
+  sleep_.stop();
   thread_.join();
 }
 
@@ -32,13 +22,7 @@ void WorkerThread::post(Runnable& runnable) {
   if (this_thread_ == this) return ready_.push(runnable);
   const PostsInProgress::Post post(posts_);
   ready_.push(runnable);
-  wake();
-}
-
-// seq_cst: pairs with wait_for_work(), which says that it sleeps before it looks for the last time.
-void WorkerThread::wake() {
-  if (sleeps_.load(std::memory_order_seq_cst) == 0) return;
-  if (sleeps_.exchange(0, std::memory_order_seq_cst) == 1) futex_wake_one(sleeps_);
+  sleep_.wake();
 }
 
 void WorkerThread::run() {
@@ -50,7 +34,7 @@ void WorkerThread::run() {
   while (true) {
     Runnable* item = ready_.pop();
     if (item == nullptr) {
-      if (!wait_for_work()) return;
+      if (!sleep_.wait_for_work([this] { return !ready_.empty(); }, *this)) return;
       continue;
     }
     turn_edges_.store(++edge, std::memory_order_relaxed);
@@ -58,26 +42,6 @@ void WorkerThread::run() {
     turn_edges_.store(++edge, std::memory_order_seq_cst);  // see TurnWatch
     turn_watch_.changed();
     if (Runnable* again = std::exchange(turn.again, nullptr)) ready_.push(*again);
-  }
-}
-
-bool WorkerThread::wait_for_work() {
-  for (int i = 0; i < kSpinsBeforeSleep; ++i) {
-    if (!ready_.empty()) return true;
-    cpu_relax();
-  }
-  Deadline keeps_memory = std::chrono::steady_clock::now() + detail::kBlocksKept;
-  while (true) {
-    sleeps_.store(1, std::memory_order_seq_cst);
-    const bool stopping = stopping_.load(std::memory_order_seq_cst);
-    if (stopping || !ready_.empty()) {
-      sleeps_.store(0, std::memory_order_seq_cst);
-      return !stopping || !ready_.empty();
-    }
-    if (!futex_wait(sleeps_, 1, keeps_memory)) {
-      detail::release_thread_blocks();
-      keeps_memory = std::nullopt;
-    }
   }
 }
 

@@ -10,15 +10,16 @@
 // Lifetime: the destructor runs what is still posted, then joins. `timers` outlives it.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <thread>
 
+#include "keyway/detail/atomic.h"
 #include "keyway/scheduler.h"
 #include "lanes/ready_queue.h"
 #include "runtime/posts_in_progress.h"
 #include "runtime/service_thread.h"
 #include "runtime/turn_watch.h"
+#include "serial/worker_sleep.h"
 
 namespace keyway {
 
@@ -47,17 +48,14 @@ class WorkerThread final : public Scheduler {
   static constinit thread_local const WorkerThread* this_thread_;
 
   void run();
-  // False if there is nothing left, and it is to end.
-  bool wait_for_work();
-  void wake();
 
   ServiceThread& timers_;
   ReadyQueue ready_;
-  PostsInProgress posts_;                 // of other threads
-  std::atomic<std::uint32_t> sleeps_{0};  // 1: whoever posts must wake it
-  std::atomic<bool> stopping_{false};
-  std::atomic<std::uint64_t> turn_edges_{0};  // odd while a turn is in progress; the thread's own
-  std::atomic<std::uint32_t> blocking_depth_{0};
+  PostsInProgress posts_;  // of other threads
+  WorkerSleep sleep_;
+  // Odd while a turn is in progress; the thread's own.
+  detail::Atomic<std::uint64_t> turn_edges_{0};
+  detail::Atomic<std::uint32_t> blocking_depth_{0};
   TurnWatch turn_watch_;
   std::thread thread_;
 };

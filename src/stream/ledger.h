@@ -20,11 +20,11 @@
 #pragma once
 
 #include <array>
-#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <memory>
 
+#include "keyway/detail/atomic.h"
 #include "keyway/source.h"
 
 namespace keyway {
@@ -49,7 +49,7 @@ class Ledger {
     bool settled() const { return state() >= State::kDone; }
 
     Offset offset_ = 0;
-    std::atomic<State> state_{State::kPending};
+    detail::Atomic<State> state_{State::kPending};
   };
 
   explicit Ledger(Progress committed);

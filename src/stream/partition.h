@@ -1,7 +1,6 @@
 // One partition that is assigned: its ledger, what is in flight of it, and whether that is still wanted.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <map>
@@ -10,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "keyway/detail/atomic.h"
 #include "keyway/record.h"
 #include "stream/ledger.h"
 
@@ -22,7 +22,7 @@ struct Partition {
   bool is_dropped() const { return drop.stop_requested(); }
 
   std::stop_source drop;
-  alignas(64) std::atomic<std::uint64_t> in_flight{0};
+  alignas(64) detail::Atomic<std::uint64_t> in_flight{0};
 
   // The pump's.
   struct Held {

@@ -26,6 +26,7 @@
 
 #include "base/histogram.h"
 #include "base/mutex.h"
+#include "keyway/detail/atomic.h"
 #include "keyway/group_executor.h"
 #include "keyway/pipeline.h"
 #include "runtime/sampled_times.h"
@@ -133,20 +134,21 @@ class Pipeline::Engine final : private Pump, private Timer {
   detail::AnyHandler handler_;
   Scheduler& scheduler_;
 
-  // Have their own synchronization. What is written for every record lies apart from what every record reads.
-  std::atomic<bool> ran_{false};
-  std::atomic<bool> stop_wanted_{false};
-  std::atomic<bool> any_parked_{false};
-  std::atomic<bool> halts_{false};  // nothing begins any more
+  // Have their own synchronization. What is written for every record lies apart from what every record reads. Counters
+  // that decide nothing are std::atomic: the explorer need not stop at them.
+  detail::Atomic<bool> ran_{false};
+  detail::Atomic<bool> stop_wanted_{false};
+  detail::Atomic<bool> any_parked_{false};
+  detail::Atomic<bool> halts_{false};  // nothing begins any more
   ThreadWakeup over_;
   // By the pump and by who handles records.
-  alignas(64) std::atomic<std::uint64_t> in_flight_{0};
-  std::atomic<std::uint64_t> bytes_{0};
+  alignas(64) detail::Atomic<std::uint64_t> in_flight_{0};
+  detail::Atomic<std::uint64_t> bytes_{0};
   // By who handles records.
-  alignas(64) std::atomic<std::uint64_t> done_{0};
+  alignas(64) detail::Atomic<std::uint64_t> done_{0};
   std::atomic<std::uint64_t> done_after_retry_{0};
   std::atomic<std::uint64_t> retries_{0};
-  std::atomic<std::uint64_t> dead_{0};
+  detail::Atomic<std::uint64_t> dead_{0};
   std::atomic<std::uint64_t> duplicates_{0};
   std::atomic<std::uint64_t> dropped_{0};
   ConcurrentHistogram waiting_;

@@ -2,12 +2,17 @@
 """Runs the tests against each bug that the preset `bite` has planted, and prints which of them find it.
 
   bite.py [--bin-dir build/bite] [--jobs N] [bug...]
+  bite.py --keep [--bin-dir build/bite] bug...
 
 Each bug is looked for in three ways: by the seeded schedules, by the interleaving explorer, and by all other tests of
 the bug's room and of the rooms that build on it. Each way ends with the first test that fails, crashes or hangs, and
 does so again when it is run alone. The tests are first run without a bug: they must pass, and their times tell when a
 test hangs. The output of each run is in <bin-dir>/logs. The exit status is 1 if a bug is not found, or if a test fails
 without one.
+
+Of some bugs the explorer's schedule is kept as a test (tests/explore/kept_schedules.h). It is replayed with the bug, and
+must find it; if it does not, the exit status is 1 too. --keep lets the explorer find these bugs again, in the test that
+the schedule belongs to if there is one, and writes the schedules.
 """
 
 import argparse
@@ -31,16 +36,20 @@ HANG_SECONDS = 10
 HANG_FACTOR = 5
 FIRST_RUN_SECONDS = 300
 CHANCE_FAILURES = 3  # of tests that pass when they are run alone
+KEPT_SCHEDULES = Path(__file__).parent.parent / "explore" / "kept_schedules.h"
+KEPT_LINE = re.compile(r'^    \{"(.*)", "(.*)", "(.*)", (\d+)\},\n', re.MULTILINE)
 
 
 class Run:
     """A test program, run until its first failure."""
 
-    def __init__(self, program, test_filter, bug, allowed, repeat=1):
+    def __init__(self, program, test_filter, bug, allowed, repeat=1, schedule=None):
         environment = {name: value for name, value in os.environ.items() if not name.startswith("KEYWAY_")}
         environment["KEYWAY_SCHEDULES"] = str(SCHEDULES_PER_PART)
         if bug is not None:
             environment["KEYWAY_BUG"] = bug
+        if schedule is not None:
+            environment["KEYWAY_REPLAY"] = schedule
         arguments = [program, f"--gtest_filter={test_filter}", f"--gtest_repeat={repeat}", "--gtest_color=no"]
         if bug is not None:
             arguments.append("--gtest_fail_fast")
@@ -74,16 +83,48 @@ class Run:
             self.failed, self.how = test, "crash"
 
 
+def program(bin_dir, name):
+    return str(bin_dir / "bin" / f"keyway_{name}_tests")
+
+
 def ways(bin_dir, rooms):
     """Which programs to run, with which filters."""
-    def program(name):
-        return str(bin_dir / "bin" / f"keyway_{name}_tests")
-
     return {
-        "schedules": [(program(room), SCHEDULES) for room in rooms if room in SCHEDULE_ROOMS],
-        "explorer": [(program("explore"), "-Explorer.*")],
-        "tests": [(program(room), f"-{SCHEDULES}:*WithAPlantedBug.*") for room in rooms],
+        "schedules": [(program(bin_dir, room), SCHEDULES) for room in rooms if room in SCHEDULE_ROOMS],
+        "explorer": [(program(bin_dir, "explore"), "-Explorer.*")],
+        "tests": [(program(bin_dir, room), f"-{SCHEDULES}:*WithAPlantedBug.*") for room in rooms],
     }
+
+
+def kept_schedules():
+    """Of each bug that has one: its test, its schedule, and after how many interleavings it was found."""
+    return {bug: (test, schedule, int(after)) for bug, test, schedule, after in
+            KEPT_LINE.findall(KEPT_SCHEDULES.read_text())}
+
+
+def replays(bin_dir, bug, kept):
+    """Whether the kept schedule finds the bug."""
+    test, schedule, _ = kept
+    return Run(program(bin_dir, "explore"), test, bug, lambda _: FIRST_RUN_SECONDS, schedule=schedule).failed is not None
+
+
+def keep(bin_dir, bugs):
+    """Explores the bugs and writes the schedules. Gives the exit status."""
+    all_kept = kept_schedules()
+    for bug in bugs:
+        test_filter = all_kept[bug][0] if bug in all_kept else "-Explorer.*"
+        run = Run(program(bin_dir, "explore"), test_filter, bug, lambda _: FIRST_RUN_SECONDS)
+        match = re.search(r"after (\d+) interleavings.*?KEYWAY_REPLAY=(\S+) .*?--gtest_filter=(\S+)", run.output, re.DOTALL)
+        if match is None:
+            print(f"{bug}: the explorer does not find it with --gtest_filter={test_filter}")
+            return 1
+        all_kept[bug] = (match[3], match[2], int(match[1]) + 1)
+        print(f"{bug}: {match[3]}, {match[2]}, found after {int(match[1]) + 1:,} interleavings")
+    head, begin, rest = KEPT_SCHEDULES.read_text().partition("kKeptSchedules[] = {\n")
+    lines = "".join(f'    {{"{bug}", "{test}", "{schedule}", {after}}},\n'
+                    for bug, (test, schedule, after) in sorted(all_kept.items()))
+    KEPT_SCHEDULES.write_text(head + begin + lines + KEPT_LINE.sub("", rest))
+    return 0
 
 
 class Search:
@@ -131,6 +172,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--bin-dir", type=Path, default=Path("build/bite"), help="where the preset was built")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="how many programs run at once")
+    parser.add_argument("--keep", action="store_true", help="write the explorer's schedules of these bugs")
     parser.add_argument("bugs", nargs="*", help="default: all")
     options = parser.parse_args()
     planted = [line.split("\t") for line in (options.bin_dir / "bugs.tsv").read_text().splitlines()]
@@ -138,6 +180,9 @@ def main():
     if unknown:
         parser.error(f"no such bug: {', '.join(sorted(unknown))}")
     wanted = [bug for bug in planted if not options.bugs or bug[0] in options.bugs]
+    if options.keep:
+        return keep(options.bin_dir, options.bugs)
+    kept = kept_schedules()
     (options.bin_dir / "logs").mkdir(exist_ok=True)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # of the programs that crash
     began = time.monotonic()
@@ -163,28 +208,40 @@ def main():
             return HANG_SECONDS + HANG_FACTOR * times.get(test, 0)
 
         searches = []
+        replayed = {}
         for name, file, _ in wanted:
             room = file.split("/")[1]
             rooms = ROOMS[ROOMS.index(room):] if room in ROOMS else ROOMS
             searches.append(search(name, rooms, allowed))
+            if name in kept:
+                replayed[name] = pool.submit(replays, options.bin_dir, name, kept[name])
         name_width, file_width = (max(len(bug[i]) for bug in wanted) for i in (0, 1))
 
-        def print_row(name, file, schedules, explorer, tests, seconds, found_by):
-            print(f"{name:{name_width}}  {file:{file_width}}  {schedules:>9}  {explorer:>8}  {tests:>5}  {seconds:>7}  "
-                  f"{found_by}", flush=True)
+        def print_row(name, file, schedules, explorer, kept_one, tests, seconds, found_by):
+            print(f"{name:{name_width}}  {file:{file_width}}  {schedules:>9}  {explorer:>8}  {kept_one:>5}  {tests:>5}  "
+                  f"{seconds:>7}  {found_by}", flush=True)
 
-        print_row("bug", "where", "schedules", "explorer", "tests", "seconds", "found by")
+        print_row("bug", "where", "schedules", "explorer", "kept", "tests", "seconds", "found by")
         missed = []
+        stale = []
         for (name, file, _), futures in zip(wanted, searches):
             results = [future.result() for future in futures.values()]
             finders = [result.found.failed for result in results if result.found is not None]
             if not finders:
                 missed.append(name)
-            print_row(name, file, *(result.text() for result in results),
+            kept_one = "-"
+            if name in replayed:
+                kept_one = "yes" if replayed[name].result() else "no"
+                if kept_one == "no":
+                    stale.append(name)
+            by_schedules, by_explorer, by_tests = (result.text() for result in results)
+            print_row(name, file, by_schedules, by_explorer, kept_one, by_tests,
                       f"{sum(result.seconds for result in results):.0f}", finders[0] if finders else "NOTHING")
     print(f"{len(wanted) - len(missed)} of {len(wanted)} bugs found, in {time.monotonic() - began:.0f} s. A number: how many "
-          "schedules or interleavings it took.")
-    return 1 if missed or not healthy else 0
+          "schedules or interleavings it took; kept: whether the kept schedule finds it.")
+    if stale:
+        print(f"Kept schedules that do not find their bugs any more; write new ones: bite.py --keep {' '.join(stale)}")
+    return 1 if missed or stale or not healthy else 0
 
 
 if __name__ == "__main__":

@@ -27,10 +27,33 @@ plant_bug(token_not_used "a task that starts gives its token of the group's rate
   [[Dispatch::Admitted::kWithToken && !begins]]
   [[Dispatch::Admitted::kWithToken && (!begins || planted("token_not_used"))]])
 
+plant_bug(token_taken_late "tokens are looked at before take() and taken after it, when the turn may be another worker's"
+  src/groups/group_engine.cc
+  [[if (rated) table_.pin(lane);
+    taken = lane.take();]]
+  [[const bool late = planted("token_taken_late") && admitted == Dispatch::Admitted::kWithToken;
+    if (late) dispatch_.give_token_back(lane, aftermath);
+    if (rated) table_.pin(lane);
+    taken = lane.take();
+    if (late) {
+      SpinGuard guard(state->tokens_lock);
+      (void)state->tokens->try_take(scheduler_.now());
+    }]])
+
 plant_bug(shared_lock_enters "a shared lock is granted while another operation holds the key exclusively"
   src/locks/lock_table.cc
   [[return mode == LockMode::kExclusive || hold.exclusive > 0;]]
   [[return mode == LockMode::kExclusive || (hold.exclusive > 0 && !planted("shared_lock_enters"));]])
+
+plant_bug(limits_told_once "of two changes of a limit at once, the older one may be what the lane is told last"
+  src/groups/intake.cc
+  [[} while (limits_.changes() != told);]]
+  [[} while (!planted("limits_told_once") && limits_.changes() != told);]])
+
+plant_bug(lane_made_with_old_limits "a lane that is made while its limit changes keeps the limit of before"
+  src/groups/intake.cc
+  [[if (limits_.changes() != changes) update_limits(*lane, aftermath);]]
+  [[if (limits_.changes() != changes && !planted("lane_made_with_old_limits")) update_limits(*lane, aftermath);]])
 
 # ---- order
 
@@ -70,6 +93,13 @@ plant_bug(listener_before_next "a worker takes the lane's next task before it ca
   [[return policy_.listener == nullptr && status]]
   [[return (policy_.listener == nullptr || planted("listener_before_next")) && status]])
 
+plant_bug(posted_under_lock "resume_group() posts a lane while it holds a mutex"
+  src/groups/group_control.cc
+  [[if (intake_.change(*lane, [&] { return lane->set_paused(false); })) aftermath.post(*lane);]]
+  [[if (intake_.change(*lane, [&] { return lane->set_paused(false); })) {
+      planted("posted_under_lock") ? scheduler_.post(*lane) : aftermath.post(*lane);
+    }]])
+
 plant_bug(expiry_not_started "the timer of a task with start_within is not started"
   src/groups/group_engine.cc
   [[if (task.extras().expires) {]]
@@ -79,6 +109,18 @@ plant_bug(expiry_before_entry "a task whose timer fires before the task is in it
   src/groups/group_engine.cc
   [[if (scheduler_.now() >= task.extras().expires_at) expire(task);]]
   [[if (scheduler_.now() >= task.extras().expires_at && !planted("expiry_before_entry")) expire(task);]])
+
+plant_bug(caller_runs_after_shutdown "a submitter runs its task although the executor has been shut down meanwhile"
+  src/groups/group_engine.cc
+  [[if (table_.closed()) refuse_closed(task);
+  if (if_full]]
+  [[if (table_.closed() && !planted("caller_runs_after_shutdown")) refuse_closed(task);
+  if (if_full]])
+
+plant_bug(superseded_runs "a task that a newer one supersedes before it is in its lane runs all the same"
+  src/groups/group_engine.cc
+  [[if (task.extras().superseded.load(std::memory_order_relaxed)) withdraw]]
+  [[if (!planted("superseded_runs") && task.extras().superseded.load(std::memory_order_relaxed)) withdraw]])
 
 # ---- lost wake-ups
 
@@ -93,6 +135,11 @@ plant_bug(pool_no_last_look "a worker goes to sleep without a last look into the
   src/runtime/thread_pool.cc
   [[if ((stopping || !ready_.empty()) && leave_parked(me)) {]]
   [[if ((stopping || (!ready_.empty() && !planted("pool_no_last_look"))) && leave_parked(me)) {]])
+
+plant_bug(sticky_worker_no_last_look "a sticky worker goes to sleep without a last look at what was posted"
+  src/serial/worker_sleep.h
+  [[if (stopping || has_work()) {]]
+  [[if (stopping || (has_work() && !planted("sticky_worker_no_last_look"))) {]])
 
 plant_bug(last_searcher_unnoticed "the last searching worker finds work and does not wake another"
   src/runtime/idle_protocol.h
@@ -132,6 +179,89 @@ plant_bug(pump_woken_early "a record wakes the pump when it settles, before its 
     if (planted("pump_woken_early")) engine_->wake();
     engine_ = nullptr;]])
 
+plant_bug(await_ignores_stop "a coroutine that awaits a task or room does not end its wait on a stop request"
+  src/groups/group_wait.cc
+  [[if (phase != kArmed || !give_up()) return;]]
+  [[if (phase != kArmed || planted("await_ignores_stop") || !give_up()) return;]])
+
+plant_bug(global_limit_lets_nobody_in "a raised global limit does not let in the submitters that wait for room"
+  src/groups/intake.cc
+  [[admission_->limit = limit;
+  }
+  made_]]
+  [[admission_->limit = limit;
+  }
+  if (!planted("global_limit_lets_nobody_in")) made_]])
+
+plant_bug(giving_up_lets_nobody_in "a submitter that gives up does not let in a cheaper one behind it"
+  src/groups/intake.cc
+  [[made_room(*entry.lane, aftermath);]]
+  [[if (!planted("giving_up_lets_nobody_in")) made_room(*entry.lane, aftermath);]])
+
+plant_bug(waiting_lets_nobody_in "a task that waits for its own group does not let in the submitters that wait for room"
+  src/groups/waits.cc
+  [[if (leaves_gate) dispatch_.leave_gate(lane, aftermath);
+  intake_]]
+  [[if (leaves_gate) dispatch_.leave_gate(lane, aftermath);
+  if (!planted("waiting_lets_nobody_in")) intake_]])
+
+plant_bug(group_end_lets_nobody_in "a group that is shut down does not let in the submitters that wait for room"
+  src/groups/group_control.cc
+  [[endings, aftermath);
+    intake_.made_room(*lane, aftermath);]]
+  [[endings, aftermath);
+    if (!planted("group_end_lets_nobody_in")) intake_.made_room(*lane, aftermath);]])
+
+plant_bug(cancel_not_heard_by_drain "a drain of a group does not hear at once that the last task was cancelled"
+  src/groups/group_engine.cc
+  [[intake_.made_room(*lane, aftermath);
+    quiet_.changed();]]
+  [[intake_.made_room(*lane, aftermath);
+    if (!planted("cancel_not_heard_by_drain")) quiet_.changed();]])
+
+plant_bug(group_end_not_heard_by_drain "a drain of a group does not hear at once that the group was shut down"
+  src/groups/group_control.cc
+  [[quiet_.changed();
+  }
+  table_.unpin(*lane);]]
+  [[if (!planted("group_end_not_heard_by_drain")) quiet_.changed();
+  }
+  table_.unpin(*lane);]])
+
+plant_bug(pause_keeps_returner "a task that began before pause() and comes back from a wait stays until resume()"
+  src/groups/dispatch.cc
+  [[if (!paused_.load(std::memory_order_relaxed) || lane.somebody_returns()) return false;]]
+  [[if (!paused_.load(std::memory_order_relaxed) || (lane.somebody_returns() && !planted("pause_keeps_returner"))) return false;]])
+
+plant_bug(drain_waits_for_held "a drain waits for a lane without tasks whose turn a pause keeps"
+  src/groups/group_control.cc
+  [[[](Lane& lane) { return lane.empty(); });
+  };
+  const AllTasks all(*this);]]
+  [[[](Lane& lane) { return planted("drain_waits_for_held") ? lane.idle() : lane.empty(); });
+  };
+  const AllTasks all(*this);]])
+
+plant_bug(lane_lock_order "a look at the next waiter takes the two locks of its lane in the wrong order"
+  src/lanes/lane.h
+  [[    SpinGuard dispatch(dispatch_);
+    SpinGuard intake(intake_);
+    std::optional<std::int64_t> said;
+]]
+  [[    std::optional<std::int64_t> said;
+    if (planted("lane_lock_order")) {
+      SpinGuard intake(intake_);
+      SpinGuard dispatch(dispatch_);
+      each_in_order([&](const Waiter& waiter) {
+        said = look(waiter);
+        return false;
+      });
+      return said;
+    }
+    SpinGuard dispatch(dispatch_);
+    SpinGuard intake(intake_);
+]])
+
 # ---- permits
 
 plant_bug(permit_of_cancelled "a worker that finds its only task cancelled keeps the global permit"
@@ -152,12 +282,62 @@ plant_bug(serial_place_lost "a call that is refused keeps its place in the dispa
   [[if (!planted("serial_place_lost")) give_back_place();
     return false;]])
 
+plant_bug(place_of_expired "a task that expires keeps its place in the global queue"
+  src/groups/group_engine.cc
+  [[intake_.give_up_place(task, aftermath);
+  return {]]
+  [[if (status != TaskStatus::kExpired || !planted("place_of_expired")) intake_.give_up_place(task, aftermath);
+  return {]])
+
+plant_bug(given_back_uncounted "a waiting task that gives its permit back for a lower limit is counted wrongly in the global queue"
+  src/groups/waits.cc
+  [[if (std::exchange(task.lane_back, true)) return nullptr;
+  count(task);]]
+  [[if (std::exchange(task.lane_back, true)) return nullptr;
+  if (!planted("given_back_uncounted")) count(task);]])
+
+plant_bug(gate_without_limit "a task of which another branch waits uses the gate although there is no global limit"
+  src/groups/waits.cc
+  [[// Another of the task's branches waits by now: the permits go back again.]]
+  [[KEYWAY_CHECK(dispatch_.has_gate() || !planted("gate_without_limit"), "the gate is null");]])
+
 # ---- waits
 
 plant_bug(cycle_not_reported "a wait is accepted although its target waits too"
   src/runtime/wait_graph.cc
   [[if (waiters_.contains(edge.ends_with)) return false;]]
   [[if (waiters_.contains(edge.ends_with) && !planted("cycle_not_reported")) return false;]])
+
+plant_bug(costly_closes_cycle "a costly task that overtakes others may leave tasks waiting for each other"
+  src/groups/intake.cc
+  [[aftermath.post(lane);
+  if (costly]]
+  [[aftermath.post(lane);
+  if (!planted("costly_closes_cycle") && costly]])
+
+plant_bug(costly_from_line_closes_cycle "a costly task that has waited for room may leave tasks waiting for each other"
+  src/groups/intake.cc
+  [[;
+    if (costly]]
+  [[;
+    if (!planted("costly_from_line_closes_cycle") && costly]])
+
+plant_bug(costly_return_closes_cycle "a costly task that comes back may leave tasks waiting for each other"
+  src/groups/waits.cc
+  [[if (costly]]
+  [[if (!planted("costly_return_closes_cycle") && costly]])
+
+plant_bug(eviction_closes_cycle "a lower limit found after evict_group() may leave tasks waiting for each other"
+  src/groups/intake.cc
+  [[room_shrank(key, aftermath);
+    made_room]]
+  [[if (!planted("eviction_closes_cycle")) room_shrank(key, aftermath);
+    made_room]])
+
+plant_bug(timeout_keeps_thread "a wait with a timeout counts as keeping its thread for ever"
+  src/runtime/wait_graph.cc
+  [[if (threads != search.stuck_threads.end()) --threads->second;]]
+  [[if (threads != search.stuck_threads.end() && !planted("timeout_keeps_thread")) --threads->second;]])
 
 # ---- lifetimes
 

@@ -6,10 +6,14 @@
 #include <cstdlib>
 #include <cstring>
 #include <map>
+#include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 
 #include <gtest/gtest.h>
+
+#include "explore/kept_schedules.h"
 
 namespace keyway::explore {
 namespace {
@@ -30,34 +34,62 @@ std::map<std::string, Totals, std::less<>> totals;
 
 // The explorer's own scenarios count for no component of the library.
 constexpr std::string_view kOwnSuite = "Explorer";
+constexpr std::string_view kOwnComponent = "explorer";
+
+bool explores(std::string_view suite) { return suite != kOwnSuite && suite != "KeptSchedules"; }
 
 int count_tests_of_components() {
   int count = 0;
   const testing::UnitTest& all = *testing::UnitTest::GetInstance();
   for (int i = 0; i < all.total_test_suite_count(); ++i) {
     const testing::TestSuite& suite = *all.GetTestSuite(i);
-    if (suite.name() != kOwnSuite) count += suite.test_to_run_count();
+    if (explores(suite.name())) count += suite.test_to_run_count();
   }
   return std::max(count, 1);
 }
 
-// Of one test.
-std::uint64_t budget() {
-  const char* in_all = std::getenv("KEYWAY_INTERLEAVINGS");
-  const testing::UnitTest& all = *testing::UnitTest::GetInstance();
-  if (in_all == nullptr || all.current_test_suite()->name() == kOwnSuite) return kShortRun;
+// How many interleavings were asked for, in all.
+std::optional<std::uint64_t> wanted_in_all() {
+  const char* text = std::getenv("KEYWAY_INTERLEAVINGS");
+  if (text == nullptr) return std::nullopt;
   std::uint64_t count = 0;
-  std::from_chars(in_all, in_all + std::strlen(in_all), count);
-  return count / static_cast<std::uint64_t>(count_tests_of_components()) + 1;
+  std::from_chars(text, text + std::strlen(text), count);
+  return count;
 }
 
-std::string describe(const Outcome& outcome, std::string_view strategy) {
-  return std::string(name_of(outcome.failure)) + " after " + std::to_string(outcome.executions) +
-         " interleavings (" + std::string(strategy) + "): " + outcome.message +
-         "\nTo run it again: KEYWAY_REPLAY=" + outcome.schedule +
-         " <this program> --gtest_filter=" +
-         testing::UnitTest::GetInstance()->current_test_info()->test_suite_name() + "." +
-         testing::UnitTest::GetInstance()->current_test_info()->name();
+// Of one test.
+std::uint64_t budget() {
+  const std::optional<std::uint64_t> in_all = wanted_in_all();
+  const testing::UnitTest& all = *testing::UnitTest::GetInstance();
+  if (!in_all || all.current_test_suite()->name() == kOwnSuite) return kShortRun;
+  return *in_all / static_cast<std::uint64_t>(count_tests_of_components()) + 1;
+}
+
+std::string name_of_this_test() {
+  const testing::TestInfo& test = *testing::UnitTest::GetInstance()->current_test_info();
+  return std::string(test.test_suite_name()) + "." + test.name();
+}
+
+// `before`: how many interleavings other strategies have run.
+std::string describe(const Outcome& outcome, std::string_view strategy, std::uint64_t before = 0) {
+  return std::string(name_of(outcome.failure)) + " after " +
+         std::to_string(before + outcome.executions) + " interleavings (" + std::string(strategy) +
+         "): " + outcome.message + "\nTo run it again: KEYWAY_REPLAY=" + outcome.schedule +
+         " <this program> --gtest_filter=" + name_of_this_test();
+}
+
+void replay_kept_schedules(const ScenarioOptions& options,
+                           const std::function<std::unique_ptr<Scenario>()>& make) {
+  for (const KeptSchedule& kept : kKeptSchedules) {
+    if (kept.test != name_of_this_test()) continue;
+    const Outcome outcome = explore(make, options, *replay(kept.schedule), 1);
+    EXPECT_TRUE(outcome.ok()) << "the schedule of " << kept.bug << ": "
+                              << describe(outcome, "replay");
+    const bool has_deviations = !parse_schedule(kept.schedule).empty();
+    EXPECT_TRUE(outcome.followed > 0 || !has_deviations)
+        << "the schedule of " << kept.bug << " does not apply to this code any more; find another: "
+        << "make bite, then tests/bite/bite.py --keep " << kept.bug;
+  }
 }
 
 struct Step {
@@ -75,6 +107,7 @@ class PrintsTotals final : public testing::Environment {
     Totals sum;
     for (const auto& [component, of] : totals) {
       print(component.c_str(), of);
+      if (component == kOwnComponent) continue;
       sum.tests += of.tests;
       sum.exhausted += of.exhausted;
       sum.executions += of.executions;
@@ -82,7 +115,9 @@ class PrintsTotals final : public testing::Environment {
       sum.steps += of.steps;
       sum.divergences += of.divergences;
     }
-    print("all", sum);
+    print("the library", sum);
+    if (testing::UnitTest::GetInstance()->failed_test_count() > 0) return;  // it ended early
+    EXPECT_GE(sum.executions, wanted_in_all().value_or(0)) << "interleavings";
   }
 
  private:
@@ -106,6 +141,7 @@ void expect_holds(std::string_view component, const ScenarioOptions& options,
   Totals& sum = totals.try_emplace(std::string(component)).first->second;
   ++sum.tests;
   std::uint64_t left = budget();
+  std::uint64_t spent = 0;
   Step steps[] = {
       {"at most 1 preemption", exhaustive(1), 15},  {"at most 2 preemptions", exhaustive(2), 60},
       {"at most 3 preemptions", exhaustive(3), 60}, {"PCT of depth 2", pct(2, kSeed), 33},
@@ -121,13 +157,19 @@ void expect_holds(std::string_view component, const ScenarioOptions& options,
     sum.distinct += outcome.distinct;
     sum.steps += outcome.steps;
     sum.divergences += outcome.divergences;
-    exhausted = outcome.exhausted;
+    exhausted = outcome.exhausted && outcome.divergences == 0;
     if (&step == &steps[1] && exhausted) ++sum.exhausted;
     if (!outcome.ok()) {
-      ADD_FAILURE() << describe(outcome, step.name);
+      ADD_FAILURE() << describe(outcome, step.name, spent);
       return;
     }
+    spent += outcome.executions;
+    // What the block pool keeps outlives an execution, so a scenario of the pool may take another way.
+    EXPECT_TRUE(outcome.divergences == 0 || options.explores_blocks)
+        << outcome.divergences << " interleavings (" << step.name << ") did not repeat themselves: "
+        << "the scenario depends on something that the explorer does not control";
   }
+  replay_kept_schedules(options, make);
 }
 
 void expect_finds(FailureKind kind, const ScenarioOptions& options,
@@ -139,6 +181,26 @@ void expect_finds(FailureKind kind, const ScenarioOptions& options,
   EXPECT_EQ(name_of(again.failure), name_of(kind)) << describe(again, "replay");
 }
 
+}  // namespace keyway::explore
+
+namespace keyway::explore {
+namespace {
+
+TEST(KeptSchedules, BelongToTestsOfThisProgram) {
+  std::set<std::string> tests;
+  const testing::UnitTest& all = *testing::UnitTest::GetInstance();
+  for (int i = 0; i < all.total_test_suite_count(); ++i) {
+    const testing::TestSuite& suite = *all.GetTestSuite(i);
+    for (int j = 0; j < suite.total_test_count(); ++j) {
+      tests.insert(std::string(suite.name()) + "." + suite.GetTestInfo(j)->name());
+    }
+  }
+  for (const KeptSchedule& kept : kKeptSchedules) {
+    EXPECT_TRUE(tests.contains(kept.test)) << kept.test << ", of the bug " << kept.bug;
+  }
+}
+
+}  // namespace
 }  // namespace keyway::explore
 
 int main(int argc, char** argv) {

@@ -5,7 +5,9 @@
 // random ones. By default the budget is small. KEYWAY_INTERLEAVINGS=1000000 spreads a million over the tests of the
 // run instead, and the program prints how many there were for each component: how many tests ran all interleavings
 // with two preemptions, and how many schedules were distinct, each strategy counted by itself.
-// KEYWAY_REPLAY=<schedule>, with a filter for one test, runs just that one.
+// KEYWAY_REPLAY=<schedule>, with a filter for one test, runs just that one. At its end a test replays the schedules that
+// are kept for it (kept_schedules.h). An interleaving that does not repeat itself fails the test, unless the scenario
+// explores the block pool; such a test does not count as exhausted.
 #pragma once
 
 #include <functional>

@@ -68,6 +68,31 @@ TEST(ExploreGroupControl, ATaskThatBeganBeforeThePauseComesBackThroughTheGate) {
   expect_holds<PauseDuringANestedWait>("GlobalGate", kThreeThreads);
 }
 
+// The same within one group: the task comes back to its lane.
+class PauseDuringAWaitForTheSameGroup final : public GroupScenario {
+ public:
+  PauseDuringAWaitForTheSameGroup() : GroupScenario(1, {}) {}
+  void client(int) override {
+    auto outer = executor().submit("g", "outer", [this] {
+      auto inner = executor().submit("g", "inner", [this] {
+        inner_began_.set();
+        yield();
+      });
+      inner.join();
+    });
+    inner_began_.wait("the inner task's start");
+    executor().pause();
+    outer.join();
+    executor().resume();
+  }
+
+ private:
+  Event inner_began_;
+};
+TEST(ExploreGroupControl, ATaskThatBeganBeforeThePauseComesBackToItsLane) {
+  expect_holds<PauseDuringAWaitForTheSameGroup>("GroupExecutor", kThreeThreads);
+}
+
 class CancelWhilePaused final : public GroupScenario {
  public:
   CancelWhilePaused() : GroupScenario(1, {}) {}

@@ -65,6 +65,7 @@ std::uint64_t hash_of_schedule() {
     }
   }
   report->divergences = strategy.divergences();
+  report->followed = strategy.followed();
   report->exhausted = strategy.is_exhausted();
   report->complete = true;
   end_child();
@@ -153,6 +154,7 @@ Outcome explore(const std::function<std::unique_ptr<Scenario>()>& make,
                   .distinct = report->distinct,
                   .steps = report->steps,
                   .divergences = report->divergences,
+                  .followed = report->followed,
                   .exhausted = report->exhausted,
                   .failure = report->failure,
                   .message = report->message,

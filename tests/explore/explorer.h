@@ -4,7 +4,7 @@
 //     void run(int thread) override { lane_.enter(waiters_[thread]); ... }
 //     void check() override { require(lane_.counts().entered == 2, "a waiter was lost"); }
 //   };
-//   EXPECT_TRUE(explore<TwoWriters>({.threads = 2}, {.strategy = exhaustive(2), .executions = 10'000}).ok());
+//   EXPECT_TRUE(explore<TwoWriters>({.threads = 2}, *exhaustive(2), 10'000).ok());
 //
 // The threads are real threads, but only one runs at a time. Every operation on a detail::Atomic, a SpinLock,
 // a Mutex, a CondVar or a futex is a yield point (base/explore_hooks.h). There the running thread itself asks
@@ -79,6 +79,7 @@ struct Outcome {
   std::uint64_t distinct = 0;  // of these, with a schedule of their own
   std::uint64_t steps = 0;
   std::uint64_t divergences = 0;  // executions that did not repeat their prefix
+  std::uint64_t followed = 0;     // of a replay: deviations that were made
   bool exhausted = false;
   FailureKind failure = FailureKind::kNone;
   std::string message;

@@ -3,6 +3,7 @@
 
 #include <chrono>
 
+#include <gtest/gtest-spi.h>
 #include <gtest/gtest.h>
 
 #include "base/futex.h"
@@ -161,6 +162,39 @@ TEST(Explorer, EveryStrategyFindsADeepFault) {
     EXPECT_EQ(outcome.failure, FailureKind::kRequirement);
     EXPECT_EQ(explore<Deep>({}, *replay(outcome.schedule), 1).failure, FailureKind::kRequirement);
   }
+}
+
+// Every other execution is shorter.
+class DoesNotRepeat final : public Scenario {
+ public:
+  DoesNotRepeat() : is_short_(made_++ % 2 == 1) {}
+  void run(int thread) override {
+    if (thread == 1 && is_short_) return;
+    for (int i = 0; i < 3; ++i) word_.load();
+  }
+
+ private:
+  static inline int made_ = 0;
+  const bool is_short_;
+  Atomic<int> word_{0};
+};
+TEST(Explorer, AScenarioThatDoesNotRepeatItselfFailsItsTest) {
+  testing::TestPartResultArray failures;
+  {
+    const testing::ScopedFakeTestPartResultReporter reporter(
+        testing::ScopedFakeTestPartResultReporter::INTERCEPT_ONLY_CURRENT_THREAD, &failures);
+    expect_holds<DoesNotRepeat>("explorer");
+  }
+  ASSERT_GT(failures.size(), 0);
+  EXPECT_NE(std::string(failures.GetTestPartResult(0).message()).find("did not repeat"),
+            std::string::npos);
+}
+
+// A replay of code that has changed makes the switches that are still possible, and says how many.
+TEST(Explorer, AReplayCountsTheDeviationsItFollowed) {
+  EXPECT_EQ(explore<LostUpdate>({}, *replay("0:1"), 1).followed, 1U);
+  EXPECT_EQ(explore<LostUpdate>({}, *replay("0:1,500:0"), 1).followed, 1U);
+  EXPECT_EQ(explore<LostUpdate>({}, *replay("-"), 1).followed, 0U);
 }
 
 TEST(Explorer, ASchedulesTextIsReadAsItWasWritten) {

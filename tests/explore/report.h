@@ -16,6 +16,7 @@ struct Report {
   std::atomic<std::uint64_t> steps{0};
   std::atomic<std::uint64_t> distinct{0};
   std::uint64_t divergences = 0;
+  std::uint64_t followed = 0;
   bool exhausted = false;
   bool complete = false;  // the child has ended as it should
   FailureKind failure = FailureKind::kNone;

@@ -32,6 +32,7 @@ class Exhaustive final : public Strategy {
   explicit Exhaustive(int preemptions) : bound_(preemptions) {}
 
   bool next() override {
+    if (depth_ < path_.size()) diverged();  // the last one ended before it had repeated its prefix
     depth_ = 0;
     preemptions_ = 0;
     if (!began_) {
@@ -50,12 +51,7 @@ class Exhaustive final : public Strategy {
   }
 
   int choose(const Choice& choice) override {
-    if (depth_ < path_.size() && path_[depth_].can_run != choice.can_run) {
-      // The scenario did not repeat itself, for it depends on something that the explorer does not
-      // control: what was planned from here on means nothing any more.
-      ++divergences_;
-      path_.resize(depth_);
-    }
+    if (depth_ < path_.size() && path_[depth_].can_run != choice.can_run) diverged();
     if (depth_ == path_.size()) path_.push_back(make_node(choice));
     const Node& node = path_[depth_++];
     if (choice.goes_on && node.chosen != choice.running) ++preemptions_;
@@ -71,6 +67,12 @@ class Exhaustive final : public Strategy {
     std::uint32_t alternatives = 0;
     int chosen = 0;
   };
+  // The scenario did not repeat itself, for it depends on something that the explorer does not control: what was
+  // planned from here on means nothing any more.
+  void diverged() {
+    ++divergences_;
+    path_.resize(depth_);
+  }
   Node make_node(const Choice& choice) const {
     const int chosen = choice.by_default();
     const bool may_switch = !choice.goes_on || preemptions_ < bound_;
@@ -153,13 +155,17 @@ class Replay final : public Strategy {
     const std::uint32_t number = choices_++;
     for (const Deviation& deviation : deviations_) {
       const bool can_run = (choice.can_run >> deviation.thread & 1) != 0;
-      if (deviation.choice == number && can_run) return static_cast<int>(deviation.thread);
+      if (deviation.choice != number || !can_run) continue;
+      ++followed_;
+      return static_cast<int>(deviation.thread);
     }
     return choice.by_default();
   }
+  std::uint64_t followed() const override { return followed_; }
 
  private:
   const std::vector<Deviation> deviations_;
+  std::uint64_t followed_ = 0;
   std::uint32_t choices_ = 0;
   bool began_ = false;
 };

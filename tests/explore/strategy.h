@@ -41,6 +41,8 @@ class Strategy {
   // Whether every interleaving within its bound was run.
   virtual bool is_exhausted() const { return false; }
   virtual std::uint64_t divergences() const { return 0; }
+  // Of a replay: how many of the schedule's deviations were possible, and made.
+  virtual std::uint64_t followed() const { return 0; }
 };
 
 // Every interleaving with at most so many preemptions: switches away from a thread that could go on.
@@ -50,7 +52,7 @@ std::unique_ptr<Strategy> exhaustive(int preemptions);
 // minimal probability.
 std::unique_ptr<Strategy> pct(int depth, std::uint64_t seed);
 std::unique_ptr<Strategy> uniform(std::uint64_t seed);
-// One execution.
+// One execution. A deviation that is not possible, because the code has changed since, is left out.
 std::unique_ptr<Strategy> replay(std::string_view schedule);
 
 }  // namespace keyway::explore

@@ -1,0 +1,149 @@
+// Submits that wait for room: which operations let them in, and in what order.
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "keyway/group_executor.h"
+#include "keyway/task.h"
+#include "keyway/testing/sim_scheduler.h"
+#include "support/foreign_coroutine.h"
+
+namespace keyway {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::SimScheduler;
+
+constexpr auto answer = [] { return 42; };
+
+Task<int> nap(Duration time) {
+  co_await sleep_for(time);
+  co_return 42;
+}
+
+// An executor in virtual time, and submitters outside of its tasks that wait for room.
+class RoomLineTest : public ::testing::Test {
+ protected:
+  void make(GroupPolicy policy) {
+    executor_ = std::make_unique<GroupExecutor>(std::move(policy), sim_);
+  }
+  TaskHandle<int> submit_nap(std::string_view group, Duration time = 1h) {
+    return executor_->submit(group, [time] { return nap(time); });
+  }
+  // Writes the id of the task into entered_ when it has entered its queue.
+  ForeignCoroutine submit_when_there_is_room(std::string group, TaskOptions options,
+                                             Duration time = 1h) {
+    const std::string id(options.id);
+    const auto task = [time] { return nap(time); };
+    auto submitted = co_await executor_->submit_async(group, options, task);
+    if (!submitted.ok()) co_return;
+    entered_.push_back(id);
+    handles_.push_back(std::move(*submitted));
+  }
+  using Ids = std::vector<std::string>;
+
+  SimScheduler sim_;
+  Ids entered_;
+  std::vector<TaskHandle<int>> handles_;
+  std::unique_ptr<GroupExecutor> executor_;
+};
+
+TEST_F(RoomLineTest, AHigherGlobalLimitMakesRoom) {
+  make({.global_max_in_flight = 1, .global_queue_threshold = 0});
+  auto busy = submit_nap("a");
+  sim_.run_ready();
+  submit_when_there_is_room("b", {.id = "x"});
+  sim_.run_ready();
+  EXPECT_EQ(executor_->waiting_for_room(), 1U);
+  EXPECT_TRUE(executor_->set_global_limit(2).ok());
+  sim_.run_ready();
+  EXPECT_EQ(entered_, Ids{"x"});
+  EXPECT_FALSE(busy.is_done());
+}
+
+TEST_F(RoomLineTest, ASubmitterThatGivesUpLetsACheaperOneIn) {
+  make({.default_group = {.max_concurrency = 2, .queue_threshold = 0}});
+  auto busy = submit_nap("g");
+  auto short_one = submit_nap("g", 1ms);
+  auto gives_up = executor_->submit("f", [&]() -> Task<void> {
+    (void)co_await executor_->submit_async("g", {.id = "dear", .cost = 2}, answer);
+  });
+  sim_.run_ready();
+  submit_when_there_is_room("g", {.id = "cheap"});
+  sim_.advance(1ms);
+  EXPECT_TRUE(short_one.is_done());
+  EXPECT_EQ(executor_->waiting_for_room(), 2U);
+  EXPECT_TRUE(gives_up.cancel());
+  sim_.run_ready();
+  EXPECT_EQ(entered_, Ids{"cheap"});
+  EXPECT_FALSE(busy.is_done());
+}
+
+// A stop request does not end a thread's join(), so the task that runs stays.
+TEST_F(RoomLineTest, AGroupThatIsShutDownHasRoom) {
+  make({.default_group = {.max_concurrency = 1, .queue_threshold = 1}});
+  GroupExecutor other({}, sim_);
+  auto long_one = other.submit("l", [] { return nap(1h); });
+  auto busy = executor_->submit("g", [&] { return long_one.join().value(); });
+  auto queued = submit_nap("g");
+  sim_.run_ready();
+  submit_when_there_is_room("g", {.id = "x"});
+  sim_.run_ready();
+  EXPECT_EQ(executor_->waiting_for_room(), 1U);
+  executor_->shutdown_group("g");
+  sim_.run_ready();
+  EXPECT_EQ(queued.join().status, TaskStatus::kRejected);
+  EXPECT_EQ(entered_, Ids{"x"});
+  EXPECT_FALSE(busy.is_done());
+  sim_.run_until_idle();
+}
+
+TEST_F(RoomLineTest, ATaskThatWaitsForItsOwnGroupMakesRoom) {
+  make({.default_group = {.max_concurrency = 1, .queue_threshold = 1}});
+  auto outer = executor_->submit("g", [&]() -> Task<int> {
+    auto inner = submit_nap("g");
+    submit_when_there_is_room("g", {.id = "x"});
+    EXPECT_EQ(executor_->waiting_for_room(), 1U);
+    co_return (co_await inner).value();
+  });
+  sim_.run_ready();
+  EXPECT_EQ(entered_, Ids{"x"});
+  EXPECT_FALSE(outer.is_done());
+}
+
+// A stop request ends the wait of the first branch, so the task stands in line for its permit. Before it has the permit,
+// the second branch begins a wait, and the task gives the permit back once more.
+TEST_F(RoomLineTest, ATaskWhoseOtherBranchBeginsAWaitMakesRoomAgain) {
+  make({.default_group = {.max_concurrency = 1, .queue_threshold = 1}});
+  auto long_one = submit_nap("h");
+  const auto first = [&]() -> Task<void> {
+    auto part = submit_nap("g", 1ms);
+    (void)co_await part;
+  };
+  const auto second = [&]() -> Task<void> {
+    try {
+      co_await sleep_for(1h);
+    } catch (const CancelledError&) {
+      submit_when_there_is_room("g", {.id = "x"});
+    }
+    (void)long_one.join();
+  };
+  auto outer =
+      executor_->submit("g", [&]() -> Task<void> { co_await when_all(first(), second()); });
+  sim_.run_ready();
+  auto queued = submit_nap("g");
+  EXPECT_TRUE(outer.cancel());
+  sim_.run_ready();
+  EXPECT_EQ(executor_->waiting_for_room(), 1U);
+  sim_.advance(2ms);
+  EXPECT_EQ(entered_, Ids{"x"});
+  EXPECT_FALSE(outer.is_done());
+  sim_.run_until_idle();
+}
+
+}  // namespace
+}  // namespace keyway

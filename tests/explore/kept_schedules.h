@@ -1,0 +1,36 @@
+// Schedules that broke a scenario while a bug was planted (tests/bite/bugs.cmake), kept as tests: the test of that
+// scenario replays them, and they must hold in the library as it is. A replay makes the same switches between threads
+// as far as the code still allows them.
+//
+// `make bite` replays each with its bug planted, where it must fail. When the code has changed so that it does not:
+//   tests/bite/bite.py --keep <bug>...
+// explores the scenario again and writes the schedule that it finds.
+#pragma once
+
+#include <cstdint>
+
+namespace keyway::explore {
+
+struct KeptSchedule {
+  const char* bug;
+  const char* test;
+  const char* schedule;
+  std::uint64_t found_after;  // so many interleavings
+};
+
+// clang-format off
+inline constexpr KeptSchedule kKeptSchedules[] = {
+    {"drain_waits_for_held", "ExploreGroupControl.DrainAfterACancelWhilePaused", "-", 1},
+    {"gate_without_limit", "ExploreGroups.BranchesThatWaitForTasksOfTheirOwnGroup", "0:2,2:1,4:2,14:1,17:0,23:1,46:1,111:2,118:2,134:2", 3936},
+    {"lane_lock_order", "ExploreGroups.StatsWhileTheGateLooksForTheOldest", "0:2,2:1,4:2,40:1,52:1,57:0,59:2,60:0,66:2", 3999},
+    {"listener_before_next", "ExploreGroupListeners.AListenerOfCompletionWaitsForTheNextTask", "-", 1},
+    {"pause_keeps_returner", "ExploreGroupControl.ATaskThatBeganBeforeThePauseComesBackToItsLane", "-", 1},
+    {"pump_check_then_store", "ExplorePipeline.RecordsOfOneKeySetAside", "95:2", 692},
+    {"pump_woken_early", "ExplorePipeline.RecordsOfOneKeyWithNoneInLine", "243:2", 422},
+    {"quiet_announced_early", "ExploreGroupControl.AWaitForQuietSeesTheLastStep", "3:1", 57},
+    {"resume_relaxed", "ExploreGroupControl.WhatIsWrittenBeforeResumeIsSeenByWhatStartsAfterIt", "-", 1},
+    {"token_taken_late", "ExploreGroups.NeverMoreThanTheRateAllows", "0:1,18:1,35:0,47:2,48:0,54:2", 3323},
+};
+// clang-format on
+
+}  // namespace keyway::explore
