@@ -100,7 +100,7 @@ struct PipelineOptions {
   std::uint64_t seed = 0;  // of the jitter; 0: a random one
 
   // Names the first option that is out of range. A Pipeline refuses such options: its constructor throws Exception
-  // (kInvalidArgument). Numbers are at least 1, but for max_in_flight_per_key; commit_interval is at least 1 ms.
+  // (kInvalidArgument). Numbers are at least 1, but for max_in_flight_per_key; commit_interval is above 0.
   Result<void> validate() const;
 };
 

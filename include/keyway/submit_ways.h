@@ -53,6 +53,9 @@ inline std::string_view id_of(const TaskOptions& options) { return options.id; }
 // after shutdown (kShutdown).
 template <class Self, class... Where>
 class SubmitWays {
+  friend Self;
+  SubmitWays() = default;
+
  public:
   // Never throws because of a full queue: the policy decides what becomes of the task, and the handle knows.
   template <TaskCallable F>

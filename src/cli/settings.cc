@@ -100,7 +100,7 @@ Result<std::chrono::milliseconds> Settings::duration(std::string_view option) co
 }
 
 Result<std::string> Settings::choice(std::string_view option) const {
-  const std::string value = text(option);
+  std::string value = text(option);
   const OptionSpec& of = spec(option);
   if (std::ranges::find(of.choices, value) != of.choices.end()) return value;
   return refuse(option, "must be one of " + joined(of.choices, ", "));

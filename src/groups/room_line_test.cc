@@ -115,35 +115,5 @@ TEST_F(RoomLineTest, ATaskThatWaitsForItsOwnGroupMakesRoom) {
   EXPECT_FALSE(outer.is_done());
 }
 
-// A stop request ends the wait of the first branch, so the task stands in line for its permit. Before it has the permit,
-// the second branch begins a wait, and the task gives the permit back once more.
-TEST_F(RoomLineTest, ATaskWhoseOtherBranchBeginsAWaitMakesRoomAgain) {
-  make({.default_group = {.max_concurrency = 1, .queue_threshold = 1}});
-  auto long_one = submit_nap("h");
-  const auto first = [&]() -> Task<void> {
-    auto part = submit_nap("g", 1ms);
-    (void)co_await part;
-  };
-  const auto second = [&]() -> Task<void> {
-    try {
-      co_await sleep_for(1h);
-    } catch (const CancelledError&) {
-      submit_when_there_is_room("g", {.id = "x"});
-    }
-    (void)long_one.join();
-  };
-  auto outer =
-      executor_->submit("g", [&]() -> Task<void> { co_await when_all(first(), second()); });
-  sim_.run_ready();
-  auto queued = submit_nap("g");
-  EXPECT_TRUE(outer.cancel());
-  sim_.run_ready();
-  EXPECT_EQ(executor_->waiting_for_room(), 1U);
-  sim_.advance(2ms);
-  EXPECT_EQ(entered_, Ids{"x"});
-  EXPECT_FALSE(outer.is_done());
-  sim_.run_until_idle();
-}
-
 }  // namespace
 }  // namespace keyway

@@ -48,11 +48,14 @@ class OneThread final : public Scheduler {
     changed_.wait(lock, [&] { return fires_ != &timer || is_own_thread(); });
     return false;
   }
-  void wait_for_turns_in_progress() override {
+  bool wait_for_turns_in_progress(const TimePoint* deadline) override {
     std::unique_lock lock(mutex_);
-    if (is_own_thread()) return;
+    if (is_own_thread()) return true;
     const std::uint64_t turns = turns_;
-    changed_.wait(lock, [&] { return !runs_ || turns_ != turns; });
+    const auto over = [&] { return !runs_ || turns_ != turns; };
+    if (deadline != nullptr) return changed_.wait_until(lock, *deadline, over);
+    changed_.wait(lock, over);
+    return true;
   }
   std::size_t max_threads() const override { return 1; }
 

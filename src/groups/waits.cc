@@ -162,8 +162,7 @@ Result<std::unique_ptr<detail::TaskWait>> Waits::begin(TaskCore& waiter,
     MutexLock lock(mutex_);
     leaves_gate = give_back(*task, aftermath);
   }
-  if (leaves_gate) dispatch_.leave_gate(*waiter.lane(), aftermath);
-  intake_.made_room(*waiter.lane(), aftermath);
+  let_others_in(waiter, leaves_gate, aftermath);
   // A wait that nobody checked may keep a permit that others need.
   if (!wait.can_refuse) intake_.room_shrank(waiter.group_key(), aftermath);
   return std::unique_ptr<detail::TaskWait>(std::move(begun));
@@ -179,8 +178,7 @@ std::unique_ptr<detail::TaskWait> Waits::begin_rest(TaskCore& waiter) {
     ++task->open;
     leaves_gate = give_back(*task, aftermath);
   }
-  if (leaves_gate) dispatch_.leave_gate(*waiter.lane(), aftermath);
-  intake_.made_room(*waiter.lane(), aftermath);
+  let_others_in(waiter, leaves_gate, aftermath);
   return std::make_unique<GroupWait>(*task, /*in_own_lane=*/false);
 }
 
@@ -204,8 +202,7 @@ void Waits::branch_ends(TaskCore& waiter) noexcept {
     if (task == nullptr) return;
     leaves_gate = give_back(*task, aftermath);
   }
-  if (leaves_gate) dispatch_.leave_gate(*waiter.lane(), aftermath);
-  intake_.made_room(*waiter.lane(), aftermath);
+  let_others_in(waiter, leaves_gate, aftermath);
 }
 
 bool Waits::give_back(OfTask& task, Aftermath& aftermath) {
@@ -218,6 +215,13 @@ bool Waits::give_back(OfTask& task, Aftermath& aftermath) {
   const bool leaves_gate = dispatch_.has_gate() && !std::exchange(task.gate_back, true);
   count(task);
   return leaves_gate;
+}
+
+// After give_back(), under no lock.
+void Waits::let_others_in(TaskCore& waiter, bool leaves_gate, Aftermath& aftermath) {
+  Lane& lane = *waiter.lane();
+  if (leaves_gate) dispatch_.leave_gate(lane, aftermath);
+  intake_.made_room(lane, aftermath);
 }
 
 // A waiting task that holds only its lane's permit does not count as able to run.

@@ -69,8 +69,10 @@ class Waits {
   enum class Next { kNothing, kEnterLane, kEnterGate };
 
   OfTask& of(detail::TaskCore& waiter) KEYWAY_REQUIRES(mutex_);
-  // Gives back what the open waits need. True: the caller also leaves the gate.
+  // Gives back what the open waits need; let_others_in() comes next. True: it also leaves the gate.
   bool give_back(OfTask& task, Aftermath& aftermath) KEYWAY_REQUIRES(mutex_);
+  void let_others_in(detail::TaskCore& waiter, bool leaves_gate, Aftermath& aftermath)
+      KEYWAY_EXCLUDES(mutex_);
   void count(OfTask& task) KEYWAY_REQUIRES(mutex_);
   Next begin_return(OfTask& task) KEYWAY_REQUIRES(mutex_);
   void return_by(OfTask& task, Next next, Aftermath& aftermath) KEYWAY_EXCLUDES(mutex_);

@@ -24,8 +24,8 @@ Result<void> require_not_negative(const char* name, Duration duration) {
 
 // With an interval of 0 the pipeline would commit all the time, and do nothing else.
 Result<void> require_commit_interval(Duration interval) {
-  if (interval >= std::chrono::milliseconds(1)) return {};
-  return out_of_range("commit_interval", std::to_string(interval.count()) + " ns", "at least 1 ms");
+  if (interval > Duration::zero()) return {};
+  return out_of_range("commit_interval", std::to_string(interval.count()) + " ns", "above 0");
 }
 
 Result<void> require_rate(const char* name, const std::optional<RateLimit>& rate) {

@@ -357,7 +357,7 @@ TEST(PipelineOptions, ThatAreOutOfRangeAreRefusedByTheNamesOfTheUser) {
   EXPECT_EQ(refused({.max_in_flight_per_key = -1}),
             "max_in_flight_per_key is -1; it must be at least 0");
   EXPECT_EQ(refused({.max_window = 0}), "max_window is 0; it must be at least 1");
-  EXPECT_EQ(refused({.commit_interval = {}}), "commit_interval is 0 ns; it must be at least 1 ms");
+  EXPECT_EQ(refused({.commit_interval = {}}), "commit_interval is 0 ns; it must be above 0");
   EXPECT_EQ(refused({.commit_every = 0}), "commit_every is 0; it must be at least 1");
   EXPECT_EQ(refused({.rate = RateLimit{}}),
             "rate.per_second is 0.000000; it must be above 0 and at most 9e9");
@@ -375,7 +375,7 @@ TEST(PipelineOptions, AtTheEndsOfTheirRangesHandleEveryRecord) {
                               .max_in_flight_bytes = 1,
                               .max_in_flight_per_key = 0,
                               .max_window = 1,
-                              .commit_interval = 1ms,
+                              .commit_interval = 1ns,
                               .commit_every = 1,
                               .shutdown_wait = {}};
   const PipelineOptions greatest{.key_concurrency = kUnlimited,

@@ -50,9 +50,9 @@ struct Exceptions {
   static Exceptions exchange(Exceptions other) {
     auto* globals = reinterpret_cast<unsigned char*>(abi::__cxa_get_globals());
     Exceptions mine;
-    std::memcpy(&mine.caught, globals, sizeof mine.caught);
+    std::memcpy(static_cast<void*>(&mine.caught), globals, sizeof mine.caught);
     std::memcpy(&mine.uncaught, globals + sizeof mine.caught, sizeof mine.uncaught);
-    std::memcpy(globals, &other.caught, sizeof other.caught);
+    std::memcpy(globals, static_cast<const void*>(&other.caught), sizeof other.caught);
     std::memcpy(globals + sizeof other.caught, &other.uncaught, sizeof other.uncaught);
     return mine;
   }
@@ -126,9 +126,10 @@ struct Fiber::State {
                                            static_cast<std::uintptr_t>(high) << 32);
     state->arrived();
     while (true) {
+      KEYWAY_CHECK(state->body != nullptr, "a fiber is entered without work");
       state->body->run_in_fiber();
       state->body = nullptr;
-      state->leave();
+      state->leave();  // returns when there is another body
     }
   }
 };

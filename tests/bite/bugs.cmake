@@ -298,15 +298,42 @@ plant_bug(given_back_uncounted "a waiting task that gives its permit back for a 
 
 plant_bug(gate_without_limit "a task of which another branch waits uses the gate although there is no global limit"
   src/groups/waits.cc
-  [[// Another of the task's branches waits by now: the permits go back again.]]
-  [[KEYWAY_CHECK(dispatch_.has_gate() || !planted("gate_without_limit"), "the gate is null");]])
+  [[const bool leaves_gate = dispatch_.has_gate() && !]]
+  [[const bool leaves_gate = (dispatch_.has_gate() || (planted("gate_without_limit") && task.open > 1)) && !]])
+
+plant_bug(branch_keeps_permits "a branch that ends keeps the permits that another branch's wait needs"
+  src/groups/waits.cc
+  [[if (may_give_back() == nullptr) return;]]
+  [[if (may_give_back() == nullptr || planted("branch_keeps_permits")) return;]])
+
+plant_bug(return_closes_cycle "a task that comes back for one branch may leave tasks waiting for each other"
+  src/groups/waits.cc
+  [[if (still_waits)]]
+  [[if (still_waits && !planted("return_closes_cycle"))]])
+
+plant_bug(lock_wait_keeps_permit "a task that waits for a lock keeps its global permit"
+  src/locks/lock_wait.cc
+  [[if (TaskCore* task = operation->task()) {]]
+  [[if (TaskCore* task = planted("lock_wait_keeps_permit") ? nullptr : operation->task()) {]])
 
 # ---- waits
 
 plant_bug(cycle_not_reported "a wait is accepted although its target waits too"
   src/runtime/wait_graph.cc
-  [[if (waiters_.contains(edge.ends_with)) return false;]]
-  [[if (waiters_.contains(edge.ends_with) && !planted("cycle_not_reported")) return false;]])
+  [[if (waiters_.contains(edge.ends_with_)) return false;]]
+  [[if (waiters_.contains(edge.ends_with_) && !planted("cycle_not_reported")) return false;]])
+
+plant_bug(return_not_waited_for "a task that wants its permit back counts as one that runs"
+  src/runtime/wait_graph.cc
+  [[node.all_must_end.push_back(&edge);
+    if (edge]]
+  [[node.all_must_end.push_back(&edge);
+    if (!planted("return_not_waited_for") && edge]])
+
+plant_bug(thread_free_too_early "a thread with several waits counts as free when one of them can end"
+  src/runtime/wait_graph.cc
+  [[--thread->second == 0) {]]
+  [[(--thread->second == 0 || planted("thread_free_too_early"))) {]])
 
 plant_bug(costly_closes_cycle "a costly task that overtakes others may leave tasks waiting for each other"
   src/groups/intake.cc
@@ -336,8 +363,8 @@ plant_bug(eviction_closes_cycle "a lower limit found after evict_group() may lea
 
 plant_bug(timeout_keeps_thread "a wait with a timeout counts as keeping its thread for ever"
   src/runtime/wait_graph.cc
-  [[if (threads != search.stuck_threads.end()) --threads->second;]]
-  [[if (threads != search.stuck_threads.end() && !planted("timeout_keeps_thread")) --threads->second;]])
+  [[if (thread != open_in_thread.end() && ]]
+  [[if (thread != open_in_thread.end() && !planted("timeout_keeps_thread") && ]])
 
 # ---- lifetimes
 
