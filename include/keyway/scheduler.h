@@ -90,6 +90,9 @@ class Scheduler {
   // Runs `runnable` soon, once, on one of the scheduler's threads; in the order of posting as
   // far as there is one thread.
   virtual void post(Runnable& runnable) = 0;
+  // The same for a thread of which the scheduler's owner may not know, because it only wakes what waits. What it posts may
+  // run, and be the last work of the scheduler, before this call has returned: the destructor must wait for that.
+  virtual void post_from_outside(Runnable& runnable) { post(runnable); }
 
   virtual TimePoint now() const = 0;
 

@@ -64,6 +64,7 @@ class ThreadPool final : public Scheduler {
   }
 
   void post(Runnable& runnable) override;
+  void post_from_outside(Runnable& runnable) override;
   TimePoint now() const override;
   void add_timer(Timer& timer, TimePoint deadline) override;
   bool cancel_timer(Timer& timer) override;

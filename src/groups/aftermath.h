@@ -24,7 +24,10 @@ namespace keyway {
 
 class Aftermath {
  public:
-  explicit Aftermath(Scheduler& scheduler) : scheduler_(scheduler) {}
+  enum class By { kOwner, kAnybody };
+  // kAnybody: the calling thread may be one that only wakes a task of this engine: see Scheduler::post_from_outside().
+  explicit Aftermath(Scheduler& scheduler, By by = By::kOwner)
+      : scheduler_(scheduler), from_outside_(by == By::kAnybody) {}
   ~Aftermath() {
     if (count_ > 0 || more_ != nullptr) [[unlikely]]
       perform();
@@ -67,7 +70,12 @@ class Aftermath {
 
   static constexpr std::uint32_t kPosts = 2;
 
+  void post_now(Runnable& runnable) {
+    from_outside_ ? scheduler_.post_from_outside(runnable) : scheduler_.post(runnable);
+  }
+
   Scheduler& scheduler_;
+  const bool from_outside_;
   std::uint32_t count_ = 0;
   std::unique_ptr<More> more_;
   Runnable* posts_[kPosts];

@@ -255,7 +255,7 @@ void Waits::abandon(OfTask& task, bool in_own_lane) {
 // ---- a wait is over
 
 void Waits::end(OfTask& task, bool in_own_lane, detail::Wakeup& wakeup) {
-  Aftermath aftermath(scheduler_);
+  Aftermath aftermath(scheduler_, Aftermath::By::kAnybody);
   Next next = Next::kNothing;
   {
     MutexLock lock(mutex_);

@@ -58,7 +58,11 @@ class ThreadPool::Impl {
   }
   void end_threads() KEYWAY_EXCLUDES(workers_mutex_);
 
-  void post(Runnable& runnable);
+  void post(Runnable& runnable) {
+    ready_.push(runnable);
+    wake_if_needed();
+  }
+  void post_from_outside(Runnable& runnable);
   void add_timer(Timer& timer, TimePoint deadline) { service_.add_timer(timer, deadline); }
   bool cancel_timer(Timer& timer) { return service_.cancel_timer(timer); }
   bool wait_for_turns_in_progress(const TimePoint* deadline) KEYWAY_EXCLUDES(workers_mutex_);
@@ -107,10 +111,10 @@ class ThreadPool::Impl {
   alignas(64) IdleProtocol idle_;
   std::atomic<unsigned> target_;  // how many may be active: a hint, so relaxed throughout
   detail::Atomic<bool> stopping_{false};
-  TurnWatch turn_watch_;
+  alignas(64) TurnWatch turn_watch_;  // every turn reads it, and hardly anything writes it
 
   // The service thread's.
-  int quiet_ticks_ = 0;
+  alignas(64) int quiet_ticks_ = 0;
   PoolGrowth growth_;
 
   mutable Mutex<LockRank::kPoolWorkers> workers_mutex_;
@@ -171,14 +175,10 @@ bool ThreadPool::Impl::join_all() {
   return closed_;
 }
 
-void ThreadPool::Impl::post(Runnable& runnable) {
-  const auto push = [&] {
-    ready_.push(runnable);
-    wake_if_needed();
-  };
-  if (this_thread.pool == this) return push();  // its own threads end before it does
-  const PostsInProgress::Post post(posts_);
-  push();
+void ThreadPool::Impl::post_from_outside(Runnable& runnable) {
+  if (this_thread.pool == this) return post(runnable);  // its own threads end before it does
+  const PostsInProgress::Post in_progress(posts_);
+  post(runnable);
 }
 
 // ---- what a worker does
@@ -214,11 +214,11 @@ void ThreadPool::Impl::run(Worker& me) {
 
 // True if the item is to run again: it was posted, and the caller must come for it, or wake others.
 bool ThreadPool::Impl::run_one(Runnable& item, Turn& turn, Worker& me) {
-  // The worker alone writes turn_edges; seq_cst: see TurnWatch.
+  // The worker alone writes turn_edges; release pairs with wait_for_turns_in_progress().
   const std::uint64_t edge = me.turn_edges.load(std::memory_order_relaxed);
   me.turn_edges.store(edge + 1, std::memory_order_relaxed);
   item.run(turn);
-  me.turn_edges.store(edge + 2, std::memory_order_seq_cst);
+  me.turn_edges.store(edge + 2, std::memory_order_release);
   turn_watch_.changed();
   Runnable* again = std::exchange(turn.again, nullptr);
   if (again == nullptr) return false;
@@ -440,7 +440,7 @@ unsigned ThreadPool::Impl::count_blocked() {
 
 void ThreadPool::Impl::begin_blocking() {
   if (this_thread.pool != this) return;
-  if (this_thread.worker->blocking_depth.fetch_add(1, std::memory_order_seq_cst) > 0) return;
+  if (this_thread.worker->blocking_depth.fetch_add(1, std::memory_order_release) > 0) return;
   turn_watch_.changed();
   // This thread is about to wait. What it waits for may be ready and need a thread.
   const unsigned target = target_.fetch_add(1, std::memory_order_relaxed) + 1;
@@ -488,8 +488,8 @@ bool ThreadPool::Impl::wait_for_turns_in_progress(const TimePoint* deadline) {
     const std::uint64_t edge = worker->turn_edges.load(std::memory_order_acquire);
     if (edge % 2 == 0) continue;
     const auto over = [&worker, edge] {
-      return worker->turn_edges.load(std::memory_order_seq_cst) != edge ||
-             worker->blocking_depth.load(std::memory_order_seq_cst) > 0;
+      return worker->turn_edges.load(std::memory_order_acquire) != edge ||
+             worker->blocking_depth.load(std::memory_order_acquire) > 0;
     };
     if (!turn_watch_.wait(over, deadline, pool_)) return false;
   }
@@ -535,6 +535,7 @@ ThreadPool::~ThreadPool() = default;
 void ThreadPool::end_threads() { impl_->end_threads(); }
 ThreadPoolStats ThreadPool::stats() const { return impl_->stats(); }
 void ThreadPool::post(Runnable& runnable) { impl_->post(runnable); }
+void ThreadPool::post_from_outside(Runnable& runnable) { impl_->post_from_outside(runnable); }
 TimePoint ThreadPool::now() const { return std::chrono::steady_clock::now(); }
 void ThreadPool::add_timer(Timer& timer, TimePoint deadline) { impl_->add_timer(timer, deadline); }
 bool ThreadPool::cancel_timer(Timer& timer) { return impl_->cancel_timer(timer); }

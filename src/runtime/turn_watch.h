@@ -1,12 +1,13 @@
 // The wait of a thread until turns of a scheduler's threads have ended, or block.
 //
-// A thread whose turn ends, or begins to block, first writes that down in a seq_cst store of the scheduler's, then calls
-// changed(). A waiting thread counts itself before it looks: one of the two sees the other. Without a waiter, changed() is
-// one load.
+// A thread whose turn ends, or begins to block, writes that down and calls changed(). That is a plain load, because every
+// turn pays for it; so the two may miss each other, and a waiting thread looks again every millisecond.
 //
 // Thread safety: every method from any thread.
 #pragma once
 
+#include <algorithm>
+#include <chrono>
 #include <cstdint>
 
 #include "base/futex.h"
@@ -17,9 +18,8 @@ namespace keyway {
 class TurnWatch {
  public:
   void changed() {
-    if (waiters_.load(std::memory_order_seq_cst) == 0) [[likely]]
-      return;
-    bump();
+    if (waiters_.load(std::memory_order_relaxed) > 0) [[unlikely]]
+      bump();
   }
 
   // Waits until `over` holds, which is checked again after each changed(). False if the deadline came first.
@@ -33,16 +33,25 @@ class TurnWatch {
       TurnWatch& watch;
       Over& over;
     } watched{*this, over};
-    waiters_.fetch_add(1, std::memory_order_seq_cst);
-    const WaitEnd end =
-        block(watched, {.deadline = deadline, .yields = kYields, .scheduler = &scheduler});
-    waiters_.fetch_sub(1, std::memory_order_seq_cst);
-    return end == WaitEnd::kDone;
+    waiters_.fetch_add(1, std::memory_order_relaxed);
+    bool done = false;
+    bool in_time = true;
+    while (!done && in_time) {
+      TimePoint look_again = scheduler.now() + kLooksAgainAfter;
+      if (deadline != nullptr) look_again = std::min(look_again, *deadline);
+      done =
+          block(watched, {.deadline = &look_again, .yields = kYields, .scheduler = &scheduler}) ==
+          WaitEnd::kDone;
+      in_time = deadline == nullptr || scheduler.now() < *deadline;
+    }
+    waiters_.fetch_sub(1, std::memory_order_relaxed);
+    return done;
   }
 
  private:
   // Most turns in progress are about to end.
   static constexpr int kYields = spins_before_sleep(16);
+  static constexpr Duration kLooksAgainAfter = std::chrono::milliseconds(1);
 
   void bump() {
     word_.fetch_add(1, std::memory_order_seq_cst);

@@ -550,7 +550,7 @@ bool WaitGraph::free_what_is_stuck(LaneId lane) {
       any = true;
     }
   }
-  for (const auto& [scheduler, runnable] : to_post) scheduler->post(*runnable);
+  for (const auto& [scheduler, runnable] : to_post) scheduler->post_from_outside(*runnable);
   return any;
 }
 

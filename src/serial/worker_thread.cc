@@ -18,11 +18,10 @@ void WorkerThread::end_thread() {
   thread_.join();
 }
 
-void WorkerThread::post(Runnable& runnable) {
-  if (this_thread_ == this) return ready_.push(runnable);
-  const PostsInProgress::Post post(posts_);
-  ready_.push(runnable);
-  sleep_.wake();
+void WorkerThread::post_from_outside(Runnable& runnable) {
+  if (this_thread_ == this) return post(runnable);  // its own thread ends before it does
+  const PostsInProgress::Post in_progress(posts_);
+  post(runnable);
 }
 
 void WorkerThread::run() {
@@ -39,7 +38,7 @@ void WorkerThread::run() {
     }
     turn_edges_.store(++edge, std::memory_order_relaxed);
     item->run(turn);
-    turn_edges_.store(++edge, std::memory_order_seq_cst);  // see TurnWatch
+    turn_edges_.store(++edge, std::memory_order_release);
     turn_watch_.changed();
     if (Runnable* again = std::exchange(turn.again, nullptr)) ready_.push(*again);
   }
@@ -50,20 +49,20 @@ bool WorkerThread::wait_for_turns_in_progress(const TimePoint* deadline) {
   const std::uint64_t edge = turn_edges_.load(std::memory_order_acquire);
   if (edge % 2 == 0) return true;
   const auto over = [&] {
-    return turn_edges_.load(std::memory_order_seq_cst) != edge ||
-           blocking_depth_.load(std::memory_order_seq_cst) > 0;
+    return turn_edges_.load(std::memory_order_acquire) != edge ||
+           blocking_depth_.load(std::memory_order_acquire) > 0;
   };
   return turn_watch_.wait(over, deadline, *this);
 }
 
 void WorkerThread::begin_blocking() {
   if (this_thread_ != this) return;
-  blocking_depth_.fetch_add(1, std::memory_order_seq_cst);
+  blocking_depth_.fetch_add(1, std::memory_order_release);
   turn_watch_.changed();
 }
 
 void WorkerThread::end_blocking() {
-  if (this_thread_ == this) blocking_depth_.fetch_sub(1, std::memory_order_seq_cst);
+  if (this_thread_ == this) blocking_depth_.fetch_sub(1, std::memory_order_release);
 }
 
 }  // namespace keyway

@@ -35,7 +35,11 @@ class WorkerThread final : public Scheduler {
   // What the destructor does; what is posted afterwards never runs. REQUIRES: not on its own thread.
   void end_thread();
 
-  void post(Runnable& runnable) override;
+  void post(Runnable& runnable) override {
+    ready_.push(runnable);
+    if (this_thread_ != this) sleep_.wake();
+  }
+  void post_from_outside(Runnable& runnable) override;
   TimePoint now() const override { return std::chrono::steady_clock::now(); }
   void add_timer(Timer& timer, TimePoint deadline) override { timers_.add_timer(timer, deadline); }
   bool cancel_timer(Timer& timer) override { return timers_.cancel_timer(timer); }

@@ -61,12 +61,12 @@ class Resumption final : public Runnable {
   void post(std::coroutine_handle<> coroutine, const TaskContext& context) {
     coroutine_ = coroutine;
     context_ = &context;
-    context.scheduler->post(*this);
+    context.scheduler->post_from_outside(*this);
   }
   // For a coroutine that is not a keyway::Task.
   void post(std::coroutine_handle<> coroutine, Scheduler& scheduler) {
     coroutine_ = coroutine;
-    scheduler.post(*this);
+    scheduler.post_from_outside(*this);
   }
   void run(Turn& turn) override;
 
