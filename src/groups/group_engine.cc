@@ -119,13 +119,14 @@ GroupEngine::Rejected GroupEngine::enqueue(TaskCore& task, std::size_t hash, Lan
 
 // True also for a task that ended at once because of another with its id: see conflated_error().
 bool GroupEngine::enqueue_if_room(TaskCore& task, std::size_t hash) {
-  if (!task.has_extras()) return enter_and_post(task, hash, nullptr);
+  const bool stands_in_line = intake_.has_line(task.group_key(), hash);
+  if (!task.has_extras()) return !stands_in_line && enter_and_post(task, hash, nullptr);
   if (is_conflated(task)) {
     if (conflate(task) != Conflated::kEnters) return true;
   } else {
     start_expiry(task);
   }
-  return enter_with_extras(task, hash, nullptr);
+  return !stands_in_line && enter_with_extras(task, hash, nullptr);
 }
 
 // Comes before the task can be over, which it may be at any moment once it is in its lane. If the time is

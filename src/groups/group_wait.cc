@@ -58,12 +58,19 @@ detail::TaskOwner::Need GroupEngine::need(TaskCore& task) {
   const std::uint32_t comes_back = waits_.wants_back(task);
   const bool outside = task.awaits_room();
   const std::string_view key = task.group_key();
+  Lane* lane_of_task = nullptr;  // only to be compared: it may be gone
   Need need = table_.with_lane(key, LaneTable::hash(key), [&](Lane* lane) -> Need {
+    lane_of_task = lane;
     if (lane == nullptr) return {};
     const std::uint32_t limit = lane->limits().running;
     if (comes_back > 0) return {.room = std::min(comes_back, limit), .limit = limit};
     return {.room = lane->needed_for(task.waiter(), outside), .limit = limit};
   });
+  if (outside && lane_of_task != nullptr) {
+    // Those that wait for room enter in order.
+    const std::uint64_t in_line = intake_.largest_cost_in_line(lane_of_task);
+    need.room = std::max(need.room, std::min(in_line, need.limit));
+  }
   // A task that stands in a queue needs a thread to run, and a suspended coroutine one to go on. A plain task that
   // runs has its own.
   need.thread = need.room > 0 || outside || task.operations().is_coroutine;

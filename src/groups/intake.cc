@@ -176,8 +176,10 @@ void Intake::wait_for_room(TaskCore& task, detail::RoomWaiter& waiter, Aftermath
   task.set_awaits_room(true);
   Lane& lane = pin(task.group_key(), aftermath);
   table_.pin(lane);  // for here; the first pin goes with the entry
+  const bool costly = is_costly(task) && rank_of(task).cost > room_line_.largest_cost(&lane);
   room_line_.add({&task, &lane, &waiter});
   made_room(lane, aftermath);
+  if (costly) room_shrank(lane.key(), aftermath);  // others behind it need more permits than before
   update_if_waited_for(lane, aftermath);
   table_.unpin(lane);
 }
@@ -194,6 +196,16 @@ RoomLine::Entry Intake::wait_in_place_of(TaskCore& old, TaskCore& task, detail::
   }
   table_.unpin(*lane);  // the pin of `old` goes with the entry
   return replaced;
+}
+
+bool Intake::has_line(std::string_view key, std::size_t hash) {
+  if (room_line_.empty()) [[likely]]
+    return false;
+  Lane* lane = table_.pin_existing(key, hash);
+  if (lane == nullptr) return false;
+  const bool has = room_line_.largest_cost(lane) > 0;
+  table_.unpin(*lane);
+  return has;
 }
 
 RoomLine::Entry Intake::stop_waiting(TaskCore& task, Aftermath& aftermath) {

@@ -64,6 +64,12 @@ class Intake {
   // All of them; their lanes are still pinned.
   std::vector<RoomLine::Entry> stop_all() { return room_line_.remove_all(); }
   std::size_t waiting_for_room() const { return room_line_.size(); }
+  // What the costliest task that waits for room in `lane` costs; 0: none waits. The lane may be gone.
+  std::uint32_t largest_cost_in_line(Lane* lane) {
+    return room_line_.empty() ? 0 : room_line_.largest_cost(lane);
+  }
+  // Whether a submit that waits for room in this group must stand behind others.
+  bool has_line(std::string_view key, std::size_t hash);
 
   // There is, or may be, room in this lane, and so perhaps in the global queue. REQUIRES: no lock is held. The lane may be
   // gone.

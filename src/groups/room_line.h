@@ -5,6 +5,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstdint>
 #include <list>
 #include <map>
 #include <string_view>
@@ -35,7 +36,8 @@ class RoomLine {
   void add(const Entry& entry) KEYWAY_EXCLUDES(mutex) {
     MutexLock lock(mutex);
     Line& line = lines_[entry.lane];
-    places_[entry.task] = line.insert(line.end(), entry);
+    places_[entry.task] = line.entries.insert(line.entries.end(), entry);
+    ++line.costs[cost_of(entry)];
     candidates_.emplace(entry.lane->key(), entry.lane);
     count_.fetch_add(1, std::memory_order_relaxed);
   }
@@ -45,18 +47,28 @@ class RoomLine {
     MutexLock lock(mutex);
     const auto found = places_.find(&old);
     if (found == places_.end()) return {};
-    const Line::iterator place = found->second;
+    const Place place = found->second;
     places_.erase(found);
     places_[entry.task] = place;
+    Line& line = lines_.at(place->lane);
+    uncount(line, *place);
+    ++line.costs[cost_of(entry)];
     return std::exchange(*place, entry);
+  }
+
+  // What the costliest task that waits for `lane` costs; 0: none waits. The lane may be gone.
+  std::uint32_t largest_cost(Lane* lane) KEYWAY_EXCLUDES(mutex) {
+    MutexLock lock(mutex);
+    const auto found = lines_.find(lane);
+    return found == lines_.end() ? 0 : found->second.costs.rbegin()->first;
   }
 
   // The first that waits for `lane`, or null.
   Entry* first(Lane* lane) KEYWAY_REQUIRES(mutex) {
     const auto found = lines_.find(lane);
-    return found == lines_.end() ? nullptr : &found->second.front();
+    return found == lines_.end() ? nullptr : &found->second.entries.front();
   }
-  void pop_first(Lane* lane) KEYWAY_REQUIRES(mutex) { erase(lines_.at(lane).begin()); }
+  void pop_first(Lane* lane) KEYWAY_REQUIRES(mutex) { erase(lines_.at(lane).entries.begin()); }
 
   // Takes `task` out. An entry without a task if it is not here.
   Entry remove(const detail::TaskCore& task) KEYWAY_EXCLUDES(mutex) {
@@ -87,8 +99,8 @@ class RoomLine {
     MutexLock lock(mutex);
     std::vector<Entry> all;
     for (Lane* lane : sorted_lanes()) {
-      const Line& line = lines_.at(lane);
-      all.insert(all.end(), line.begin(), line.end());
+      const std::list<Entry>& entries = lines_.at(lane).entries;
+      all.insert(all.end(), entries.begin(), entries.end());
     }
     lines_.clear();
     candidates_.clear();
@@ -100,13 +112,26 @@ class RoomLine {
   Mutex<LockRank::kRoomLine> mutex;
 
  private:
-  using Line = std::list<Entry>;
+  using Place = std::list<Entry>::iterator;
+  struct Line {
+    std::list<Entry> entries;
+    std::map<std::uint32_t, std::size_t> costs;  // of these: how many have each cost
+  };
 
-  void erase(Line::iterator place) KEYWAY_REQUIRES(mutex) {
+  static std::uint32_t cost_of(const Entry& entry) {
+    return entry.task->has_extras() ? entry.task->extras().cost : 1;
+  }
+  static void uncount(Line& line, const Entry& entry) {
+    const auto found = line.costs.find(cost_of(entry));
+    if (--found->second == 0) line.costs.erase(found);
+  }
+
+  void erase(Place place) KEYWAY_REQUIRES(mutex) {
     const auto line = lines_.find(place->lane);
     places_.erase(place->task);
-    line->second.erase(place);
-    if (line->second.empty()) {
+    uncount(line->second, *place);
+    line->second.entries.erase(place);
+    if (line->second.entries.empty()) {
       candidates_.erase(line->first->key());
       lines_.erase(line);
     }
@@ -122,7 +147,7 @@ class RoomLine {
 
   detail::Atomic<std::size_t> count_{0};  // written under mutex
   std::unordered_map<Lane*, Line> lines_ KEYWAY_GUARDED_BY(mutex);
-  std::unordered_map<const detail::TaskCore*, Line::iterator> places_ KEYWAY_GUARDED_BY(mutex);
+  std::unordered_map<const detail::TaskCore*, Place> places_ KEYWAY_GUARDED_BY(mutex);
   std::map<std::string_view, Lane*> candidates_ KEYWAY_GUARDED_BY(mutex);  // of pinned lanes
 };
 

@@ -115,5 +115,36 @@ TEST_F(RoomLineTest, ATaskThatWaitsForItsOwnGroupMakesRoom) {
   EXPECT_FALSE(outer.is_done());
 }
 
+TEST_F(RoomLineTest, ACostlySubmitIsNotOvertaken) {
+  make({.groups = {{"g", {.max_concurrency = 2, .queue_threshold = 0}}}});
+  auto busy = submit_nap("g", 1ms);
+  sim_.run_ready();
+  submit_when_there_is_room("g", {.id = "costly", .cost = 2}, 1ms);
+  submit_when_there_is_room("g", {.id = "cheap"}, 1ms);
+  sim_.run_until_idle();
+  EXPECT_EQ(entered_, (Ids{"costly", "cheap"}));
+}
+
+// The task in front of the line needs two permits; the one behind it is waited for by a task that holds one of them.
+TEST_F(RoomLineTest, ATaskThatWaitsGivesItsPermitToACostlySubmitInFrontOfItsTarget) {
+  make({.groups = {{"g", {.max_concurrency = 2, .queue_threshold = 0}}}});
+  TaskHandle<int> target;
+  auto waits = executor_->submit("g", [&]() -> Task<int> {
+    co_await sleep_for(1ms);
+    co_return (co_await target).value();
+  });
+  auto busy = submit_nap("g", 20ms);
+  sim_.run_ready();
+  submit_when_there_is_room("g", {.id = "costly", .cost = 2}, 1ms);
+  target = executor_->submit("h", [&]() -> Task<int> {
+    auto cheap = co_await executor_->submit_async("g", {.id = "cheap"}, answer);
+    co_return (co_await cheap.value()).value();
+  });
+  sim_.run_until_idle();
+  EXPECT_TRUE(waits.is_done());
+  EXPECT_TRUE(target.is_done());
+  EXPECT_EQ(executor_->waiting_for_room(), 0U);
+}
+
 }  // namespace
 }  // namespace keyway
