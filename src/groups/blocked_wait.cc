@@ -99,11 +99,13 @@ Result<void> BlockedWait::announce(TaskCore& target) {
 }
 
 // It was checked when it was announced. If a limit went down since then, permits that others need go back now.
-void BlockedWait::begin_announced() {
+void BlockedWait::begin_announced(bool is_last) {
   if (edge_.waiter == nullptr) return;
-  auto begun = edge_.waiter->owner().begin_wait(
-      *edge_.waiter,
-      {.operation = *edge_.operation, .task = edge_.task, .blocks = true, .can_refuse = false});
+  auto begun = edge_.waiter->owner().begin_wait(*edge_.waiter, {.operation = *edge_.operation,
+                                                                .task = edge_.task,
+                                                                .blocks = true,
+                                                                .can_refuse = false,
+                                                                .is_last_of_unchecked = is_last});
   if (begun) of_task_ = std::move(begun).value();
 }
 

@@ -36,7 +36,7 @@ class BlockedWait {
   // depend on this thread are refused; nothing is given back yet, and code of the user's may run. begin_announced()
   // gives back what the tasks need, when nothing but waiting is left to do.
   Result<void> announce(detail::TaskCore& target);
-  void begin_announced();
+  void begin_announced(bool is_last);
 
   // Blocks until the permits are back. `target`: the scheduler of what was waited for.
   void end(Scheduler& target) {

@@ -124,7 +124,7 @@ void GroupEngine::pause_group(std::string_view key) {
   bool is_new = false;
   {
     MutexLock lock(paused_mutex_);
-    is_new = paused_groups_.try_emplace(std::string(key), &lane).second;
+    is_new = !no_more_pauses_ && paused_groups_.try_emplace(std::string(key), &lane).second;
     if (is_new) intake_.change(lane, [&] { return lane.set_paused(true); });
   }
   intake_.made_room(lane, aftermath);  // for tasks of other groups that the global limit holds back
@@ -155,6 +155,7 @@ void GroupEngine::resume_everything(Aftermath& aftermath) {
   std::vector<std::string> keys;
   {
     MutexLock lock(paused_mutex_);
+    no_more_pauses_ = true;
     for (const auto& [key, lane] : paused_groups_) keys.push_back(key);
   }
   for (const std::string& key : keys) resume_group(key);
@@ -252,7 +253,8 @@ class GroupEngine::AllTasks final : public WantedWork {
  public:
   explicit AllTasks(GroupEngine& engine, std::optional<std::string_view> key = std::nullopt)
       : engine_(engine), key_(key) {}
-  Scheduler* scheduler() const override { return &engine_.scheduler_; }
+  // Without tasks it needs no thread. One that comes later finds this wait in the graph.
+  Scheduler* scheduler() const override { return is_over() ? nullptr : &engine_.scheduler_; }
   bool includes(const TaskCore* task, const WantedWork* wanted) const override {
     if (task == nullptr || &task->owner() != &engine_) return false;
     if (key_) return !task->ending() && task->group_key() == *key_;
@@ -260,6 +262,18 @@ class GroupEngine::AllTasks final : public WantedWork {
     return !task->ending() || wanted == nullptr || wanted->all_tasks_of() != &engine_;
   }
   const void* all_tasks_of() const override { return key_ ? nullptr : &engine_; }
+  // Whether there are no tasks.
+  bool is_over() const {
+    LaneTable& table = engine_.table_;
+    if (key_) {
+      return table.with_lane(*key_, LaneTable::hash(*key_),
+                             [](Lane* lane) { return lane == nullptr || lane->empty(); });
+    }
+    const auto lanes_are_empty = [&] {
+      return table.all_of([](Lane& lane) { return lane.empty(); });
+    };
+    return engine_.quiet_.is_quiet(lanes_are_empty, /*strict=*/false);
+  }
   std::string name() const override {
     if (key_) return "all tasks of group \"" + std::string(*key_) + "\"";
     return "all tasks of an executor";
@@ -297,11 +311,8 @@ Result<bool> GroupEngine::wait_until_quiet(const TimePoint* deadline) {
   };
   const AllTasks all(*this);
   BlockedWait wait;
-  // An executor without tasks needs no thread for them.
-  if (!quiet_.is_quiet(lanes_are_empty, /*strict=*/false)) {
-    if (Result<void> begun = wait.begin(all, /*bounded=*/deadline != nullptr); !begun) {
-      return begun.error();
-    }
+  if (Result<void> begun = wait.begin(all, /*bounded=*/deadline != nullptr); !begun) {
+    return begun.error();
   }
   WaitEnd end{};
   {

@@ -279,7 +279,8 @@ class GroupEngine final : public LaneOwner,
   const bool watches_ends_;                        // each task that ends is looked at
 
   Mutex<LockRank::kPausedGroups> paused_mutex_;
-  std::map<std::string, Lane*, std::less<>> paused_groups_  // pinned
+  bool no_more_pauses_ KEYWAY_GUARDED_BY(paused_mutex_) = false;  // what ends is not held back
+  std::map<std::string, Lane*, std::less<>> paused_groups_        // pinned
       KEYWAY_GUARDED_BY(paused_mutex_);
 };
 

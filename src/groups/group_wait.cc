@@ -73,7 +73,8 @@ detail::TaskOwner::Need GroupEngine::need(TaskCore& task) {
   }
   // A task that stands in a queue needs a thread to run, and a suspended coroutine one to go on. A plain task that
   // runs has its own.
-  need.thread = need.room > 0 || outside || task.operations().is_coroutine;
+  need.thread = need.room > 0 || outside || task.operations().is_coroutine ||
+                (dispatch_.has_gate() && waits_.is_waiting(task));
   return need;
 }
 

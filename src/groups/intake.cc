@@ -1,5 +1,6 @@
 #include "groups/intake.h"
 
+#include "groups/group_state.h"
 #include "runtime/wait_graph.h"
 
 namespace keyway {
@@ -127,7 +128,7 @@ Lane& Intake::pin(std::string_view key, Aftermath& aftermath) {
     return *lane;
   }
   if (lane->limits_stale.exchange(false, std::memory_order_relaxed)) {
-    set_limits(*lane, limits_.resolve(key), aftermath);
+    update_limits(*lane, aftermath);
   }
   return *lane;
 }
@@ -147,7 +148,10 @@ void Intake::update_limits(Lane& lane, Aftermath& aftermath) {
   std::uint64_t told = 0;
   do {
     told = limits_.changes();
-    set_limits(lane, limits_.resolve(lane.key()), aftermath);
+    LaneLimits limits = limits_.resolve(lane.key());
+    const bool adapts = lane.extension() != nullptr && GroupState::of(lane).adapts;
+    if (adapts) limits.running = lane.limits().running;  // what was learnt
+    set_limits(lane, limits, aftermath);
   } while (limits_.changes() != told);
 }
 

@@ -52,7 +52,7 @@ void JoinedTasks::wait(const std::stop_token& stop) {
 
 // False if stop was requested. The waits have ended by then, because cancelling runs code of the user's.
 bool JoinedTasks::wait_for_ends(const std::stop_token& stop) {
-  for (const Joined& joined : tasks_) joined.wait->begin_announced();
+  for (const Joined& joined : tasks_) joined.wait->begin_announced(&joined == &tasks_.back());
   WaitEnd end = WaitEnd::kDone;
   for (const Joined& joined : tasks_) {
     TaskCore& task = *joined.task;

@@ -82,6 +82,7 @@ class Waits::GroupWait final : public detail::TaskWait {
   Result<void> begin(const detail::IntendedWait& wait) {
     edge_.holds_permit = !in_own_lane_;
     edge_.gives_back = in_own_lane_;
+    edge_.leaves_gate = task_.waits.dispatch_.has_gate();
     edge_.can_give_back = true;
     Result<void> begun = begin_edge(edge_, task_.waiter, wait);
     linked_ = begun.ok();
@@ -128,7 +129,8 @@ std::uint32_t Waits::wants_back(const TaskCore& task) {
   const auto found = tasks_.find(&task);
   if (found == tasks_.end()) return 0;
   // A wait for a task of the own lane has given the permits back, or is about to.
-  return found->second->lane_back || found->second->open_in_lane > 0 ? task.units() : 0;
+  const OfTask& of = *found->second;
+  return of.lane_back || of.open_in_lane > 0 || of.in_check_in_lane > 0 ? task.units() : 0;
 }
 
 // ---- a wait begins
@@ -145,30 +147,46 @@ Result<std::unique_ptr<detail::TaskWait>> Waits::begin(TaskCore& waiter,
   const bool in_own_lane = wait.task != nullptr && &wait.task->owner() == &waiter.owner() &&
                            waiter.group_key() == wait.task->group_key();
   OfTask* task = nullptr;
+  bool leaves_again = false;
   {
     MutexLock lock(mutex_);
     task = &of(waiter);
-    ++task->open;
-    if (in_own_lane) ++task->open_in_lane;
+    ++task->in_check;
+    if (in_own_lane) ++task->in_check_in_lane;
+    leaves_again = task->open > 0;
   }
+  // The wait of another branch gets the permits again that this branch took: the check must know.
+  if (leaves_again) WaitGraph::instance().leaves_again(waiter);
   auto begun = std::make_unique<GroupWait>(*task, in_own_lane);
   if (Result<void> linked = begun->begin(wait); !linked) {
-    abandon(*task, in_own_lane);
+    MutexLock lock(mutex_);
+    end_check(*task, in_own_lane);
+    forget_if_over(*task);
     return linked.error();
   }
   Aftermath aftermath(scheduler_);
   bool leaves_gate = false;
   {
     MutexLock lock(mutex_);
+    end_check(*task, in_own_lane);
+    ++task->open;
+    if (in_own_lane) ++task->open_in_lane;
     leaves_gate = give_back(*task, aftermath);
   }
   let_others_in(waiter, leaves_gate, aftermath);
-  // A wait that nobody checked may keep a permit that others need.
-  if (!wait.can_refuse) intake_.room_shrank(waiter.group_key(), aftermath);
+  // Waits that nobody checked may keep a permit that others need.
+  if (wait.is_last_of_unchecked) intake_.room_shrank(waiter.group_key(), aftermath);
   return std::unique_ptr<detail::TaskWait>(std::move(begun));
 }
 
 std::unique_ptr<detail::TaskWait> Waits::begin_rest(TaskCore& waiter) {
+  bool leaves_again = false;
+  {
+    MutexLock lock(mutex_);
+    const auto found = tasks_.find(&waiter);
+    leaves_again = found != tasks_.end() && found->second->open > 0;
+  }
+  if (leaves_again) WaitGraph::instance().leaves_again(waiter);
   Aftermath aftermath(scheduler_);
   OfTask* task = nullptr;
   bool leaves_gate = false;
@@ -203,6 +221,11 @@ void Waits::branch_ends(TaskCore& waiter) noexcept {
     leaves_gate = give_back(*task, aftermath);
   }
   let_others_in(waiter, leaves_gate, aftermath);
+}
+
+bool Waits::is_waiting(const TaskCore& task) {
+  MutexLock lock(mutex_);
+  return tasks_.contains(&task);
 }
 
 bool Waits::give_back(OfTask& task, Aftermath& aftermath) {
@@ -244,12 +267,13 @@ Runnable* Waits::give_back_permit(TaskCore& waiter) {
   return post ? &lane : nullptr;
 }
 
-// A wait was refused.
-void Waits::abandon(OfTask& task, bool in_own_lane) {
-  MutexLock lock(mutex_);
-  --task.open;
-  if (in_own_lane) --task.open_in_lane;
-  if (task.open == 0 && !task.returning && task.has_permits()) tasks_.erase(&task.waiter);
+void Waits::end_check(OfTask& task, bool in_own_lane) {
+  --task.in_check;
+  if (in_own_lane) --task.in_check_in_lane;
+}
+
+void Waits::forget_if_over(OfTask& task) {
+  if (task.is_over()) tasks_.erase(&task.waiter);
 }
 
 // ---- a wait is over
@@ -274,7 +298,7 @@ void Waits::go_on(OfTask& task, Aftermath& aftermath) {
   task.over.clear();
   task.returning = false;
   count(task);
-  if (task.open == 0) tasks_.erase(&task.waiter);
+  forget_if_over(task);
 }
 
 Waits::Next Waits::begin_return(OfTask& task) {
@@ -327,6 +351,7 @@ void Waits::came_back(TaskCore& returning, std::uint32_t units) {
 // From the gate, while the task holds its lane's permit; unless another of its branches gave that back meanwhile.
 Lane* Waits::has_global_permit(OfTask& task, Aftermath& aftermath) {
   Lane& lane = *task.waiter.lane();
+  WaitGraph::instance().came_back_through_gate(task.waiter);
   {
     MutexLock lock(mutex_);
     if (!task.lane_back) {

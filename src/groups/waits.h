@@ -38,6 +38,8 @@ class Waits {
   // A waiting task gives its lane's permit back for the rest of the wait. Returns the lane to post, or null.
   Runnable* give_back_permit(detail::TaskCore& waiter) KEYWAY_EXCLUDES(mutex_);
 
+  // Whether the task waits, or wants its permits back.
+  bool is_waiting(const detail::TaskCore& task) KEYWAY_EXCLUDES(mutex_);
   // The permits of its lane that the task gave back, or is about to, and wants again; 0: none.
   std::uint32_t wants_back(const detail::TaskCore& task) KEYWAY_EXCLUDES(mutex_);
   // For the worker that took `returning` from its lane: the task it stands for has its permits again.
@@ -57,8 +59,12 @@ class Waits {
     Waits& waits;
     detail::TaskCore& waiter;
     bool has_permits() const { return !lane_back && !gate_back; }
+    // Whether nothing of it is needed any more.
+    bool is_over() const { return open == 0 && in_check == 0 && over.empty() && has_permits(); }
 
-    int open = 0;            // waits that are not over
+    int in_check = 0;  // waits that the graph checks just now
+    int in_check_in_lane = 0;
+    int open = 0;            // waits that were accepted, and are not over
     int open_in_lane = 0;    // of these, those for tasks of the own lane
     bool lane_back = false;  // given back
     bool gate_back = false;
@@ -77,7 +83,8 @@ class Waits {
   Next begin_return(OfTask& task) KEYWAY_REQUIRES(mutex_);
   void return_by(OfTask& task, Next next, Aftermath& aftermath) KEYWAY_EXCLUDES(mutex_);
   void go_on(OfTask& task, Aftermath& aftermath) KEYWAY_REQUIRES(mutex_);
-  void abandon(OfTask& task, bool in_own_lane) KEYWAY_EXCLUDES(mutex_);
+  void end_check(OfTask& task, bool in_own_lane) KEYWAY_REQUIRES(mutex_);
+  void forget_if_over(OfTask& task) KEYWAY_REQUIRES(mutex_);
   void end(OfTask& task, bool in_own_lane, detail::Wakeup& wakeup) KEYWAY_EXCLUDES(mutex_);
   Lane* has_global_permit(OfTask& task, Aftermath& aftermath) KEYWAY_EXCLUDES(mutex_);
 

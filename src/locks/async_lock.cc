@@ -56,8 +56,10 @@ bool AsyncLock::begin(std::coroutine_handle<> coroutine) {
   const LockTable::Entered entered = table_.acquire_or_wait(key_, hash_, *this);
   const bool waits =
       entered == LockTable::Entered::kIsFirst || entered == LockTable::Entered::kWaits;
-  if (!waits && context_ != nullptr) wait_.end(*this);  // it goes on when it has its permits
-  return waits || context_ != nullptr;
+  if (waits || context_ == nullptr) return waits;
+  wait_.end(
+      *this);  // it goes on when it has its permits, perhaps at once: nothing of this may be touched any more
+  return true;
 }
 
 LockTable::Held AsyncLock::end() {

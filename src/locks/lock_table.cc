@@ -245,6 +245,25 @@ std::vector<LockHold> holds_of(const LockEntry& entry) {
   return holds;
 }
 
+namespace {
+
+// Those that stand in line before `waiter` have the lock first, and then need a thread and perhaps permits to go on. The
+// next one in front depends on those before it; but one that may give up is passed over.
+void add_those_in_front(const LockEntry& entry, const Operation& operation,
+                        const LockWaiter* waiter, std::vector<std::uint64_t>& found) {
+  const bool stands_in_line = waiter != nullptr && WaiterList::linked(*waiter);
+  const Waiter* place = stands_in_line ? waiter : nullptr;  // null: behind all
+  while ((place = entry.waiters.in_front_of(place)) != nullptr) {
+    const auto& ahead = static_cast<const LockWaiter&>(*place);
+    if (ahead.operation != nullptr && !operation.is_within(ahead.operation->id())) {
+      found.push_back(ahead.operation->id());
+    }
+    if (ahead.operation != nullptr && !ahead.bounded) return;
+  }
+}
+
+}  // namespace
+
 // A shared lock does not conflict with shared holds; then exclusive waiters that stand before it in line are in the way, and
 // they wait for all holders. If every hold is exclusive, all of them are in the way in any case.
 std::vector<std::uint64_t> holders_in_the_way(const LockEntry& entry, const Operation& operation,
@@ -263,6 +282,7 @@ std::vector<std::uint64_t> holders_in_the_way(const LockEntry& entry, const Oper
     }
     return true;
   });
+  add_those_in_front(entry, operation, waiter, found);
   return found;
 }
 

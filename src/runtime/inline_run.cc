@@ -67,6 +67,7 @@ void InlineRun::begin(const Operation& part) {
   edge.holds_permit = edge.waiter != nullptr && edge.waiter->holds_permits();
   edge.work = &state_->part.emplace(part);
   edge.block_this_thread();
+  part.is_awaited = true;
   WaitGraph::instance().begin_unchecked(edge);  // the coroutine's own waits are checked
 }
 

@@ -89,6 +89,7 @@ SyncWait::SyncWait(Scheduler& scheduler, const Operation& operation)
   edge.operation = &Operation::current();
   edge.work = state_.get();
   if (edge.operation->locks_held == 0) return;  // nothing depends on it
+  operation.is_awaited = true;
   if (Result<void> begun = WaitGraph::instance().begin(edge); !begun) {
     throw Exception(begun.error());
   }

@@ -28,13 +28,17 @@ std::string name_of_waiter(const WaitGraph::Edge& edge) {
 
 // `cycle`: the refused wait first. `short_of_threads`: of this scheduler.
 Error refusal(const std::vector<const WaitGraph::Edge*>& cycle, const Scheduler* short_of_threads) {
+  constexpr std::size_t kNamed = 8;  // a chain may be very long
   const WaitGraph::Edge& refused = *cycle.front();
   std::string message = "waiting for " + name_of_target(refused) + " would never end: ";
   bool locks = false;
-  for (const WaitGraph::Edge* edge : cycle) {
-    if (edge != &refused) message += "; ";
-    message += name_of_waiter(*edge) + " waits for " + name_of_target(*edge);
-    locks = locks || edge->lock != nullptr;
+  for (std::size_t i = 0; i < cycle.size(); ++i) {
+    const WaitGraph::Edge& edge = *cycle[i];
+    locks = locks || edge.lock != nullptr;
+    if (i == kNamed) message += "; and " + std::to_string(cycle.size() - kNamed) + " more";
+    if (i >= kNamed) continue;
+    if (i > 0) message += "; ";
+    message += name_of_waiter(edge) + " waits for " + name_of_target(edge);
   }
   if (short_of_threads != nullptr) {
     const std::size_t threads = short_of_threads->max_threads();
@@ -125,11 +129,12 @@ void WaitGraph::forget_lane_if_unused(LaneId lane) {
 }
 
 void WaitGraph::update_hold(WaiterNode& node) {
-  const bool holds = !node.is_away() && node.give_back == 0 && node.keep_permit > 0;
+  const bool holds = !node.lane_away && node.give_back == 0 && node.keep_permit > 0;
   holds ? hold_lane(node) : let_lane_go(node);
 }
 
-void WaitGraph::leave_lane(WaiterNode& node, TaskCore& waiter) {
+void WaitGraph::leave(WaiterNode& node, TaskCore& waiter, bool lane) {
+  if (lane) node.lane_away = true;
   if (node.is_away()) return;
   node.comes_back.waiter = &waiter;
   node.comes_back.node_ = &node;
@@ -140,6 +145,7 @@ void WaitGraph::leave_lane(WaiterNode& node, TaskCore& waiter) {
 void WaitGraph::enter_lane_again(WaiterNode& node) {
   if (!node.is_away()) return;
   node.comes_back.waiter = nullptr;
+  node.lane_away = false;
   --lanes_.at(node.lane).targets;
   forget_lane_if_unused(node.lane);
 }
@@ -180,10 +186,11 @@ void WaitGraph::link(Edge& edge) {
     node.edges.push_back(edge);
     if (edge.gives_back) {
       ++node.give_back;
-      leave_lane(node, *edge.waiter);
     } else if (edge.holds_permit) {
       ++node.keep_permit;
     }
+    if (edge.leaves_gate) ++node.leave_gate;
+    if (edge.gives_back || edge.leaves_gate) leave(node, *edge.waiter, edge.gives_back);
     update_hold(node);
   }
   if (edge.task != nullptr) {
@@ -219,6 +226,7 @@ void WaitGraph::unlink_target(Edge& edge) {
   } else if (edge.holds_permit) {
     --edge.node_->keep_permit;
   }
+  if (edge.leaves_gate) --edge.node_->leave_gate;
   update_hold(*edge.node_);
 }
 
@@ -249,6 +257,7 @@ Result<void> WaitGraph::begin(Edge& edge) {
   MutexLock lock(mutex_);
   const auto known = waiters_.find(edge.waiter);
   const bool was_away = known != waiters_.end() && known->second.is_away();
+  const bool lane_was_away = was_away && known->second.lane_away;
   link(edge);
   if (nothing_depends_on(edge) || can_end_at_once(edge)) return {};
   Search search(++searches_);
@@ -260,7 +269,8 @@ Result<void> WaitGraph::begin(Edge& edge) {
   if (edge.can_end_ && comes_back) return {};
 
   Error error = refuse(edge, search);
-  if (edge.gives_back && !was_away) enter_lane_again(*edge.node_);
+  if (edge.node_ != nullptr && !was_away) enter_lane_again(*edge.node_);
+  if (edge.node_ != nullptr) edge.node_->lane_away = lane_was_away;
   unlink(edge);
   return error;
 }
@@ -268,15 +278,17 @@ Result<void> WaitGraph::begin(Edge& edge) {
 // Names the waits from `edge` on, each of which depends on the next, until they close.
 Error WaitGraph::refuse(const Edge& edge, Search& search) {
   std::vector<const Edge*> cycle;
+  std::unordered_set<const Edge*> in_cycle;
   const Scheduler* short_of = nullptr;
   std::unordered_map<const Edge*, const Search::Node*> nodes;
   for (const Search::Node& node : search.nodes) nodes.emplace(node.edge, &node);
   const Edge* next = &edge;
   if (edge.can_end_) {
     cycle.push_back(&edge);
+    in_cycle.insert(&edge);
     next = &edge.node_->comes_back;
   }
-  while (next != nullptr && std::find(cycle.begin(), cycle.end(), next) == cycle.end()) {
+  while (next != nullptr && in_cycle.insert(next).second) {
     cycle.push_back(next);
     const Search::Node& node = *nodes.at(std::exchange(next, nullptr));
     for (const Edge* dependency : node.all_must_end) {
@@ -296,10 +308,7 @@ Error WaitGraph::refuse(const Edge& edge, Search& search) {
       short_of = scheduler;
       for (const ThreadNode& thread : blocked_.at(scheduler)) {
         for (const Edge& blocked : thread.edges) {
-          if (next == nullptr && !blocked.can_end_ &&
-              std::find(cycle.begin(), cycle.end(), &blocked) == cycle.end()) {
-            next = &blocked;
-          }
+          if (next == nullptr && !blocked.can_end_ && !in_cycle.contains(&blocked)) next = &blocked;
         }
       }
     }
@@ -333,11 +342,19 @@ void WaitGraph::came_back(const TaskCore& waiter, std::uint32_t units) {
   update_hold(node);
 }
 
+void WaitGraph::came_back_through_gate(const TaskCore& waiter) {
+  MutexLock lock(mutex_);
+  const auto found = waiters_.find(&waiter);
+  if (found == waiters_.end() || found->second.lane_away) return;
+  enter_lane_again(found->second);
+}
+
 void WaitGraph::leaves_again(TaskCore& waiter) {
   MutexLock lock(mutex_);
   const auto found = waiters_.find(&waiter);
-  if (found == waiters_.end() || found->second.give_back == 0) return;
-  leave_lane(found->second, waiter);
+  if (found == waiters_.end()) return;
+  WaiterNode& node = found->second;
+  if (node.give_back > 0 || node.leave_gate > 0) leave(node, waiter, node.give_back > 0);
 }
 
 std::string WaitGraph::waits_for(const TaskCore& waiter) {
@@ -368,7 +385,7 @@ bool WaitGraph::nothing_depends_on(const Edge& edge) const {
   if (work_edges_ > 0) return false;
   if (edge.thread_ != nullptr && threads_are_scarce(edge.thread_)) return false;
   for (const Operation* one = edge.operation; one != nullptr; one = one->parent()) {
-    if (one->has_id()) return false;  // it may hold locks
+    if (one->locks_held > 0 || one->is_awaited) return false;
   }
   if (edge.node_ == nullptr) return true;
   if (targets_.contains(edge.waiter)) return false;
@@ -545,7 +562,7 @@ bool WaitGraph::free_what_is_stuck(LaneId lane) {
       if (Runnable* runnable = waiter.owner().give_back_permit(waiter)) {
         to_post.emplace_back(&waiter.owner().scheduler(), runnable);
       }
-      leave_lane(*stuck, waiter);
+      leave(*stuck, waiter, /*lane=*/true);
       let_lane_go(*stuck);
       any = true;
     }

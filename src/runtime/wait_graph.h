@@ -98,6 +98,9 @@ class WaitGraph {
     // this wait gives it back.
     bool holds_permit = false;
     bool gives_back = false;
+    // The waiter gives its global permit back. To have it again it needs a thread: the permit may be with a lane whose turn
+    // has no thread yet.
+    bool leaves_gate = false;
     bool can_give_back = false;  // its owner can take a kept permit back for the time of the wait
     bool bounded = false;        // it ends by itself, by a timeout
 
@@ -135,7 +138,9 @@ class WaitGraph {
   // `waiter` gave its lane's permit back, and has it again; it costs `units` now. To be called before its owner counts
   // the permit as the task's own.
   void came_back(const detail::TaskCore& waiter, std::uint32_t units) KEYWAY_EXCLUDES(mutex_);
-  // `waiter` is about to give its permit back once more, if one of its waits needs that.
+  // The same for a task that kept its lane's permit. If another of its waits gave that back meanwhile, it is still away.
+  void came_back_through_gate(const detail::TaskCore& waiter) KEYWAY_EXCLUDES(mutex_);
+  // `waiter` is about to give its permits back once more, as its waits need them.
   void leaves_again(detail::TaskCore& waiter) KEYWAY_EXCLUDES(mutex_);
 
   // The name of what `waiter` waits for, for people; empty if it does not wait.
@@ -157,14 +162,17 @@ class WaitGraph {
 
   // A task that waits, perhaps in several branches.
   struct WaiterNode {
+    // Whether it has to come back: to its lane, or through the gate.
     bool is_away() const { return comes_back.waiter != nullptr; }
 
     EdgeList<&Edge::waiter_hook_> edges;
     // Of those that are not over.
     std::size_t keep_permit = 0;
     std::size_t give_back = 0;
-    // Stands for the return to its lane, if it gave the permit back. In no list.
+    std::size_t leave_gate = 0;
+    // Stands for the return, if it gave permits back. In no list.
     Edge comes_back;
+    bool lane_away = false;  // the lane's permit is given back
     LaneId lane = 0;
     std::uint32_t units = 0;    // the permits that it costs
     bool holds_permit = false;  // it waits, and holds them
@@ -199,7 +207,7 @@ class WaitGraph {
   void unlink(Edge& edge) KEYWAY_REQUIRES(mutex_);
   void unlink_target(Edge& edge) KEYWAY_REQUIRES(mutex_);
   void unlink_thread(Edge& edge) KEYWAY_REQUIRES(mutex_);
-  void leave_lane(WaiterNode& node, detail::TaskCore& waiter) KEYWAY_REQUIRES(mutex_);
+  void leave(WaiterNode& node, detail::TaskCore& waiter, bool lane) KEYWAY_REQUIRES(mutex_);
   void enter_lane_again(WaiterNode& node) KEYWAY_REQUIRES(mutex_);
   void update_hold(WaiterNode& node) KEYWAY_REQUIRES(mutex_);
   void hold_lane(WaiterNode& node) KEYWAY_REQUIRES(mutex_);

@@ -91,6 +91,7 @@ Result<PipelineEnd> Pipeline::Engine::run_until(std::stop_token stop) {
   }
   if (Result<void> opened = source_.open([this] { wake(); }); !opened) return opened.error();
   next_commit_ = time_after(options_.commit_interval);
+  is_open_.store(true, std::memory_order_release);
   const std::stop_callback on_stop(stop, [this] {
     stop_wanted_ = true;
     wake();

@@ -137,6 +137,7 @@ class Pipeline::Engine final : private Pump, private Timer {
   // Have their own synchronization. What is written for every record lies apart from what every record reads. Counters
   // that decide nothing are std::atomic: the explorer need not stop at them.
   detail::Atomic<bool> ran_{false};
+  detail::Atomic<bool> is_open_{false};
   detail::Atomic<bool> stop_wanted_{false};
   detail::Atomic<bool> any_parked_{false};
   detail::Atomic<bool> halts_{false};  // nothing begins any more

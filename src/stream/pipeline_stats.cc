@@ -70,7 +70,8 @@ void Pipeline::Engine::pause_partition(PartitionId id, bool pause) {
       paused_by_user_.erase(id);
     }
   }
-  wake();
+  // Before that the source is not open, and run_until() looks at what is paused.
+  if (is_open_.load(std::memory_order_acquire)) wake();
 }
 
 bool Pipeline::Engine::is_paused_by_user(PartitionId id) {

@@ -59,6 +59,8 @@ class Operation {
   // How many locks it took and has not released itself. Only kept for threads: what a thread passes on stays
   // counted here.
   mutable std::uint32_t locks_held = 0;
+  // A thread waits for this very operation: it runs it, or sync_wait() does.
+  mutable bool is_awaited = false;
 
   // Whether it has drawn one: without, it has never asked for a lock.
   bool has_id() const { return id_ != 0; }

@@ -69,9 +69,10 @@ struct IntendedWait {
   const WantedLock* lock = nullptr;
   const WantedWork* work = nullptr;
 
-  bool bounded = false;    // it ends by itself, by a timeout
-  bool blocks = false;     // the calling thread waits, not a coroutine
-  bool can_refuse = true;  // false: it begins in any case
+  bool bounded = false;               // it ends by itself, by a timeout
+  bool blocks = false;                // the calling thread waits, not a coroutine
+  bool can_refuse = true;             // false: it begins in any case
+  bool is_last_of_unchecked = false;  // of waits that begin in any case, one after the other
 };
 
 // The executor, as its tasks and handles see it.
