@@ -13,6 +13,7 @@
 //       the permits that it gave up meanwhile, and may return later for that.)
 //   (4) Dropping a handle does not cancel its task.
 // A result can be taken only once, as that of a std::future. So one coroutine at a time can await a handle.
+// With g++ 12 a handle must have a name to be awaited: auto handle = executor.submit(...); co_await handle;
 //
 // Thread safety: is_done() and cancel() from any thread; the rest from one thread at a time.
 // Lifetime: a handle may outlive its executor, which ends every task; but while the executor is being
@@ -181,7 +182,15 @@ class [[nodiscard]] TaskHandle {
   // Throws CancelledError if the awaiting task is asked to stop; the awaited one goes on. So it must not refer to what the
   // awaiting one owns. Throws Exception (kResultTaken) if another coroutine awaits this handle; that one goes on.
   class Awaiter;
-  Awaiter operator co_await() { return Awaiter(*this); }
+  Awaiter operator co_await() & { return Awaiter(*this); }
+  // GroupResult<T> result = co_await executor.submit(key, callable); not with g++ 12, which destroys the temporaries of
+  // such an expression twice, the callable's captures among them.
+  Awaiter operator co_await() && {
+    static_assert(detail::kIsSafeInAwait<TaskHandle>,
+                  "name the handle first: auto handle = ...; co_await handle; g++ 12 destroys the "
+                  "temporaries of a co_await expression twice");
+    return Awaiter(*this);
+  }
 
  private:
   friend struct detail::HandleAccess;
