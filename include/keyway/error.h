@@ -111,9 +111,13 @@ namespace detail {
 [[noreturn]] void value_of_failure(const Error& error);
 }  // namespace detail
 
-// A value, or the Error that explains why there is none: std::expected<T, Error>, with two differences.
-// An Error converts to a Result by itself, without std::unexpected; and value() of a failure prints the
-// error and ends the program, as operator* and error() do where they do not apply.
+// A value, or the Error that explains why there is none. It is read as a std::expected<T, Error> is: has_value(),
+// value(), operator*, error(), value_or(), and_then(), transform(), or_else(), transform_error(), ==. The differences:
+//   - An Error converts to a Result by itself, without std::unexpected.
+//   - value() of a failure prints the error and ends the program, as operator* and error() do where they do not
+//     apply.
+//   - A Result is made from an Error, from whatever converts to T, or from a Result of that. Only a Result<void> has a
+//     default constructor; there is no std::in_place, emplace(), swap() or error_or().
 //
 //   Result<Page> page = fetch(url).and_then(parse).or_else(from_cache);
 //   std::string title = page.transform(&Page::title).value_or("untitled");
@@ -174,12 +178,6 @@ class [[nodiscard]] Result : public detail::ResultOperations<Result<T>> {
     if (a.ok() != b.ok()) return false;
     return a.ok() ? static_cast<bool>(*a == *b) : a.error() == b.error();
   }
-  template <class U>
-    requires(!detail::kIsResult<U> && !std::is_same_v<U, Error> &&
-             requires(const T& value, const U& other) { value == other; })
-  friend bool operator==(const Result& a, const U& value) {
-    return a.ok() && static_cast<bool>(*a == value);
-  }
   friend bool operator==(const Result& a, const Error& error) {
     return !a.ok() && a.error() == error;
   }
@@ -193,6 +191,15 @@ class [[nodiscard]] Result : public detail::ResultOperations<Result<T>> {
 
   std::variant<T, Error> state_;
 };
+
+// Not a friend of Result: a friend is considered for every type that only names a Result, such as an iterator of a
+// container of them, and the compiler would then look for an == between that type and T.
+template <class T, class U>
+  requires(!detail::kIsResult<U> && !std::is_same_v<U, Error> &&
+           requires(const T& value, const U& other) { value == other; })
+bool operator==(const Result<T>& a, const U& value) {
+  return a.ok() && static_cast<bool>(*a == value);
+}
 
 template <>
 class [[nodiscard]] Result<void> : public detail::ResultOperations<Result<void>> {

@@ -8,6 +8,7 @@
 #include <memory>
 #include <utility>
 
+#include "keyway/detail/check.h"
 #include "keyway/task_handle.h"
 
 namespace keyway {
@@ -35,13 +36,18 @@ struct FutureBridge final : Continuation {
 }  // namespace detail
 
 // The future throws what join() would. Throws Exception (kInvalidArgument) for an empty handle.
+// REQUIRES: no coroutine awaits the handle.
 template <class T>
 std::future<GroupResult<T>> to_future(TaskHandle<T> handle) {
+  using Claim = detail::TaskCore::Claim;
   detail::TaskCore& task = detail::HandleAccess::core(handle);
   auto bridge = std::make_unique<detail::FutureBridge<T>>(std::move(handle));
   std::future<GroupResult<T>> future = bridge->promise.get_future();
+  const Claim claim = task.claim_continuation();
+  KEYWAY_CHECK(claim != Claim::kClaimedByAnother,
+               "to_future() took a handle that a coroutine awaits");
   detail::FutureBridge<T>* raw = bridge.release();  // deletes itself
-  if (!task.set_continuation(*raw)) raw->task_done();
+  if (claim == Claim::kTaskIsDone || !task.set_continuation(*raw)) raw->task_done();
   return future;
 }
 

@@ -189,6 +189,8 @@ class GroupExecutor : public SubmitWays<GroupExecutor, std::string_view> {
 //   GroupHandle vip = executor.group("vip");
 //   auto handle = vip.submit("task-1", fetch);        // and all others of keyway/submit_ways.h
 //
+// Every call of a handle that was moved from throws Exception (kInvalidArgument).
+//
 // Thread safety: every method from any thread.
 // Lifetime: must not outlive its executor.
 class GroupHandle : public SubmitWays<GroupHandle> {

@@ -11,7 +11,7 @@
 namespace keyway {
 
 // One key, as std::unique_lock, std::shared_lock, std::scoped_lock and std::lock() know a mutex: Lockable,
-// TimedLockable, SharedTimedLockable. Re-entrant, as KeyLocks is.
+// TimedLockable, SharedTimedLockable. Re-entrant, as KeyLocks is. A timeout too long for Duration is no timeout.
 //
 //   KeyLock lock(locks, "project-42");
 //   std::unique_lock held(lock, 100ms);
@@ -31,7 +31,7 @@ class KeyLock {
   }
   template <class Clock, class Length>
   bool try_lock_until(std::chrono::time_point<Clock, Length> deadline) {
-    return try_for(deadline - Clock::now(), LockMode::kExclusive);
+    return try_for(time_until(deadline), LockMode::kExclusive);
   }
   // REQUIRES: it is held. That of the calling operation, if it has it; else whoever's.
   void unlock() { locks_->unlock(key_, LockMode::kExclusive); }
@@ -44,7 +44,7 @@ class KeyLock {
   }
   template <class Clock, class Length>
   bool try_lock_shared_until(std::chrono::time_point<Clock, Length> deadline) {
-    return try_for(deadline - Clock::now(), LockMode::kShared);
+    return try_for(time_until(deadline), LockMode::kShared);
   }
   void unlock_shared() { locks_->unlock(key_, LockMode::kShared); }
 
@@ -56,7 +56,27 @@ class KeyLock {
   }
   template <class Rep, class Period>
   bool try_for(std::chrono::duration<Rep, Period> timeout, LockMode mode) {
-    return keep(locks_->try_lock_for(key_, std::chrono::ceil<Duration>(timeout), mode));
+    return keep(locks_->try_lock_for(key_, clamped<Duration>(timeout), mode));
+  }
+
+  // Rounded up; the nearest that `To` can hold, if it is out of range.
+  template <class To, class Rep, class Period>
+  static To clamped(std::chrono::duration<Rep, Period> time) {
+    using InDouble = std::chrono::duration<double, typename To::period>;  // does not overflow
+    const InDouble wide(time);
+    if (wide >= InDouble(To::max())) return To::max();
+    if (wide <= InDouble(To::min())) return To::min();
+    return std::chrono::ceil<To>(time);
+  }
+  // Zero for a deadline in the past.
+  template <class Clock, class Length>
+  static typename Clock::duration time_until(std::chrono::time_point<Clock, Length> deadline) {
+    using Time = typename Clock::duration;
+    const Time now = Clock::now().time_since_epoch();
+    const Time end = clamped<Time>(deadline.time_since_epoch());
+    if (end <= now) return Time::zero();
+    // A clock may count from a time that is still to come: then its now is negative.
+    return now < Time::zero() && end > Time::max() + now ? Time::max() : end - now;
   }
 
   KeyLocks* locks_;

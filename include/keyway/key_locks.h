@@ -58,6 +58,15 @@ class LockTable;
 struct LockEntry;
 class Operation;
 
+// Whether a string_view of each key stays valid while the whole range is read: the key is an object of the range, or a
+// view itself. A range that can be read only once may overwrite its key, as std::views::istream does.
+template <class Keys, class Key = std::ranges::range_reference_t<Keys>>
+inline constexpr bool kKeysOutliveTheirTurn =
+    std::ranges::forward_range<Keys> &&
+    (std::is_lvalue_reference_v<Key> ||
+     std::is_same_v<std::remove_cvref_t<Key>, std::string_view> ||
+     std::is_pointer_v<std::remove_cvref_t<Key>>);
+
 // The name is written to be read in a compiler's message.
 template <class F>
 concept CanBeCalledWithoutArguments = std::is_invocable_v<std::decay_t<F>&>;
@@ -110,11 +119,16 @@ class KeyLocks {
   [[nodiscard]] LockAwaiter lock_async(std::string_view key, LockMode mode = LockMode::kExclusive);
 
   // All of these keys, in an order of its own: whoever locks no other way cannot get into a cycle by it.
+  // Any range of strings, also a view that makes its strings as it is read.
   template <std::ranges::input_range Keys>
     requires std::convertible_to<std::ranges::range_reference_t<Keys>, std::string_view>
-  [[nodiscard]] LockSet lock_all(const Keys& keys, LockMode mode = LockMode::kExclusive);
+  [[nodiscard]] LockSet lock_all(Keys&& keys, LockMode mode = LockMode::kExclusive);
   [[nodiscard]] LockSet lock_all(std::initializer_list<std::string_view> keys,
                                  LockMode mode = LockMode::kExclusive);
+  // With g++ 12 give it a vector that has a name. The braces of `co_await locks.lock_all_async({"a", "b"})` make
+  // temporaries, and g++ 12 destroys the temporaries of a co_await expression twice:
+  //   std::vector<std::string> keys{"a", "b"};
+  //   LockSet both = co_await locks.lock_all_async(keys);
   Task<LockSet> lock_all_async(std::vector<std::string> keys, LockMode mode = LockMode::kExclusive);
 
   // Calls `callable` with the lock held, and gives what it returns. If it is a coroutine (it returns a Task<T>), so is
@@ -261,8 +275,19 @@ class [[nodiscard]] KeyLocks::LockAwaiter {
 
 template <std::ranges::input_range Keys>
   requires std::convertible_to<std::ranges::range_reference_t<Keys>, std::string_view>
-LockSet KeyLocks::lock_all(const Keys& keys, LockMode mode) {
-  return lock_sorted({std::ranges::begin(keys), std::ranges::end(keys)}, mode);
+LockSet KeyLocks::lock_all(Keys&& keys, LockMode mode) {
+  if constexpr (detail::kKeysOutliveTheirTurn<Keys>) {
+    std::vector<std::string_view> views;
+    for (auto&& key : keys) views.push_back(std::forward<decltype(key)>(key));
+    return lock_sorted(std::move(views), mode);
+  } else {
+    std::vector<std::string> copies;
+    for (auto&& key : keys) {
+      const std::string_view view = std::forward<decltype(key)>(key);
+      copies.emplace_back(view);
+    }
+    return lock_sorted({copies.begin(), copies.end()}, mode);
+  }
 }
 
 // Gives the lock back at the end of its scope, and says to the log how that came.

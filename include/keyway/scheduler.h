@@ -81,6 +81,8 @@ enum class Slept {
 //     while (Runnable* next = take()) run_posted(*next);
 //   }
 //
+// A scheduler with a bounded number of threads must also override max_threads().
+//
 // Thread safety: every method from any thread, unless the implementation says otherwise.
 // Lifetime: outlives everything that was posted to it.
 class Scheduler {
@@ -119,8 +121,8 @@ class Scheduler {
   // the scheduler is driven.
   virtual Slept sleep(const detail::Atomic<std::uint32_t>& word, std::uint32_t expected,
                       const TimePoint* deadline);
-  // The number of threads it can have at most. A wait that would leave no thread for the work it waits
-  // for is refused.
+  // The maximum number of threads. A wait that would leave no thread for the work it waits for is refused. A
+  // scheduler with a bounded number of threads must override it: otherwise such a wait is not refused, and hangs.
   static constexpr std::size_t kUnlimitedThreads = static_cast<std::size_t>(-1);
   virtual std::size_t max_threads() const { return kUnlimitedThreads; }
   // A driven scheduler has no threads of its own: it works while its caller sleeps in it.

@@ -14,7 +14,8 @@
 //   (2) In a lane work begins in the order in which its submits returned.
 //   (3) No queue is longer than its capacity, and what comes upon a full one is told so at once, or waits in line.
 //   (4) Work runs once, or never. run() and try_run_for() return when it has ended, so what it refers to need not
-//       live longer than the call; or with an error, and then it has not run and never will.
+//       live longer than the call. If they return an error of the dispatcher, the work has not run and never will.
+//       Work that returns a Result passes its own error on in the same way, so there an error may also be the work's.
 //   (5) Work that calls run() or dispatch() for the lane it runs in runs that at once, inside itself. For another lane
 //       it is queued; a call that would never end, because lanes wait for each other, is an error (kWaitCycle) that
 //       names them.

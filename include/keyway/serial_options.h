@@ -28,7 +28,9 @@ const char* to_string(Routing routing);
 struct SerialOptions {
   int workers = 8;            // at least 1: how much runs at once
   int queue_capacity = 2000;  // at least 0: how much may wait in one lane
-  // At least 0: how much may wait in all lanes. Callers who wait to run their own work do not count.
+  // How much may wait in all lanes. Work counts from dispatch() or run() until a worker starts it, also if a worker is
+  // idle: so a burst of more than this is turned away at first. Callers who wait to run their own work do not count.
+  // At least 1; 0 only with OnFull::kCallerRuns, where every caller then runs its own work.
   int total_capacity = kUnlimited;
   OnFull on_full = OnFull::kFailFast;
   Routing routing = Routing::kPerKey;

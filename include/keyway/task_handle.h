@@ -12,7 +12,8 @@
 //       is over, not the task, and the handle can wait again. (Within a task the wait also takes back
 //       the permits that it gave up meanwhile, and may return later for that.)
 //   (4) Dropping a handle does not cancel its task.
-// A result can be taken only once, as that of a std::future.
+// A result can be taken only once, as that of a std::future. So one coroutine at a time can await a handle.
+// With g++ 12 a handle must have a name to be awaited: auto handle = executor.submit(...); co_await handle;
 //
 // Thread safety: is_done() and cancel() from any thread; the rest from one thread at a time.
 // Lifetime: a handle may outlive its executor, which ends every task; but while the executor is being
@@ -179,9 +180,17 @@ class [[nodiscard]] TaskHandle {
 
   // In a coroutine: GroupResult<T> result = co_await handle;
   // Throws CancelledError if the awaiting task is asked to stop; the awaited one goes on. So it must not refer to what the
-  // awaiting one owns.
+  // awaiting one owns. Throws Exception (kResultTaken) if another coroutine awaits this handle; that one goes on.
   class Awaiter;
-  Awaiter operator co_await() { return Awaiter(*this); }
+  Awaiter operator co_await() & { return Awaiter(*this); }
+  // GroupResult<T> result = co_await executor.submit(key, callable); not with g++ 12, which destroys the temporaries of
+  // such an expression twice, the callable's captures among them.
+  Awaiter operator co_await() && {
+    static_assert(detail::kIsSafeInAwait<TaskHandle>,
+                  "name the handle first: auto handle = ...; co_await handle; g++ 12 destroys the "
+                  "temporaries of a co_await expression twice");
+    return Awaiter(*this);
+  }
 
  private:
   friend struct detail::HandleAccess;
@@ -257,17 +266,24 @@ class TaskHandle<T>::Awaiter final : private detail::Continuation,
 
   template <class Promise>
   bool await_suspend(std::coroutine_handle<Promise> coroutine) {
-    if (Result<void> begun = begin_wait(coroutine, handle_.core()); !begun) {
-      never_ends_ = begun.error();
+    detail::TaskCore& task = handle_.core();
+    using Claim = detail::TaskCore::Claim;
+    if (const Claim claim = task.claim_continuation(); claim != Claim::kClaimed) {
+      if (claim == Claim::kClaimedByAnother) refusal_ = detail::awaited_already(task);
       return false;
     }
-    if (!handle_.core().set_continuation(*this)) end_wait();
+    if (Result<void> begun = begin_wait(coroutine, task); !begun) {
+      refusal_ = std::move(begun).error();
+      task.remove_continuation();
+      return false;
+    }
+    if (!task.set_continuation(*this)) end_wait();
     return arm();  // others may resume, and end, this awaiter meanwhile
   }
 
   // Throws CancelledError if the awaiting task was asked to stop.
   GroupResult<T> await_resume() {
-    if (never_ends_) throw Exception(*never_ends_);
+    if (refusal_) throw Exception(*std::move(refusal_));
     if (was_stopped()) {
       std::rethrow_exception(
           detail::wait_error(handle_.core(), detail::TaskOwner::Waited::kStopped));
@@ -280,7 +296,7 @@ class TaskHandle<T>::Awaiter final : private detail::Continuation,
   bool give_up() noexcept override { return handle_.core().remove_continuation(); }
 
   TaskHandle& handle_;
-  std::optional<Error> never_ends_;
+  std::optional<Error> refusal_;
 };
 
 }  // namespace keyway

@@ -27,7 +27,7 @@ enum class Conflation : unsigned char {
 const char* to_string(Conflation conflation);
 
 struct TaskOptions {
-  std::string_view id{};
+  std::string_view id{};  // copied by the call that takes the options: it need not live longer
 
   // How much of its group's limit the task takes while it runs; at least 1. One that costs more than
   // the limit takes all of it, and runs alone. Those behind it wait until it has what it needs.

@@ -1,8 +1,11 @@
+#include <algorithm>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -212,8 +215,33 @@ TEST(Result, ComparesByValueAndByError) {
   EXPECT_EQ(Result<void>(), Result<void>());
   EXPECT_NE(Result<void>(), Result<void>(full()));
   EXPECT_EQ(Result<void>(full()), full());
+  EXPECT_EQ(Result<std::string>(std::string("page")), "page");
+  EXPECT_EQ("page", Result<std::string>(std::string("page")));
   struct NotComparable {};
   EXPECT_FALSE((std::equality_comparable<Result<NotComparable>>));
+}
+
+// Iterators of such a container are compared, too. Their type names Result, so the compiler considers its ==.
+TEST(Result, MayBeKeptInAContainer) {
+  struct Page {
+    std::string text;
+  };
+  std::vector<Result<Page>> pages;
+  pages.push_back(Page{"one"});
+  pages.push_back(full());
+  int failures = 0;
+  for (const Result<Page>& page : pages) failures += page ? 0 : 1;
+  EXPECT_EQ(failures, 1);
+
+  const std::vector<Result<int>> numbers{1, full()};
+  EXPECT_EQ(numbers, (std::vector<Result<int>>{1, full()}));
+  EXPECT_NE(numbers, (std::vector<Result<int>>{1, 2}));
+  EXPECT_NE(std::find(numbers.begin(), numbers.end(), 1), numbers.end());
+
+  std::map<std::string, Result<Page>> by_name;
+  by_name.emplace("a", Page{"one"});
+  EXPECT_TRUE(by_name.find("b") == by_name.end());
+  EXPECT_FALSE(by_name.find("a") == by_name.end());
 }
 
 }  // namespace

@@ -111,11 +111,19 @@ GroupHandle::~GroupHandle() {
   if (lane_ != nullptr) executor_.engine_->unpin(*lane_);
 }
 
-std::string_view GroupHandle::key() const { return lane_->key(); }
+std::string_view GroupHandle::key() const {
+  if (lane_ == nullptr) [[unlikely]] {
+    throw Exception(
+        {ErrorCode::kInvalidArgument,
+         "this group handle is empty: it was moved from; use the handle it was moved to"});
+  }
+  return lane_->key();
+}
 
 detail::GroupPlace GroupHandle::place_of() const {
   GroupEngine* engine = executor_.engine_.get();
-  return {engine, engine, key(), lane_->hash(), lane_};
+  const std::string_view own_key = key();  // throws if there is no lane
+  return {engine, engine, own_key, lane_->hash(), lane_};
 }
 
 }  // namespace keyway

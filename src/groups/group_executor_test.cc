@@ -243,6 +243,17 @@ TEST(GroupExecutor, AnEmptyHandleRefusesEveryCall) {
   EXPECT_EQ(full.join().value(), 42);
 }
 
+TEST(GroupExecutor, AGroupHandleThatWasMovedFromRefusesEveryCall) {
+  GroupExecutor executor({});
+  GroupHandle moved_from = executor.group("g");
+  GroupHandle full = std::move(moved_from);
+  EXPECT_EQ(code_of([&] { (void)moved_from.submit(answer); }), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(code_of([&] { (void)moved_from.post("1", answer); }), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(code_of([&] { (void)moved_from.try_submit(answer); }), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(code_of([&] { (void)moved_from.key(); }), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(full.submit(answer).join().value(), 42);
+}
+
 TEST(GroupExecutor, ADroppedHandleDoesNotCancelItsTask) {
   std::atomic<int> ran = 0;
   GroupExecutor executor({});

@@ -1,6 +1,7 @@
 // One key as a mutex of the standard library's kind.
 #include "keyway/key_lock.h"
 
+#include <atomic>
 #include <chrono>
 #include <mutex>
 #include <shared_mutex>
@@ -8,6 +9,8 @@
 #include <utility>
 
 #include <gtest/gtest.h>
+
+#include "support/jobs.h"
 
 namespace keyway {
 namespace {
@@ -46,6 +49,49 @@ TEST(KeyLock, IsAMutexOfTheStandardKind) {
   a.unlock();
   b.unlock();
   EXPECT_EQ(locks.active_lock_count(), 0U);
+}
+
+// Whether a thread gets the lock by `try_it` once it waits in line, and the holder lets go.
+template <class Try>
+bool waits_for_its_turn(Try try_it) {
+  KeyLocks locks;
+  KeyLock lock(locks, "a");
+  KeyLocks::Guard held = locks.lock("a");
+  std::atomic<bool> over = false;
+  bool got = false;
+  std::thread waiter([&] {
+    got = try_it(lock);
+    if (got) lock.unlock();
+    over = true;
+  });
+  EXPECT_TRUE(eventually([&] { return over || locks.explain("a").waiting == 1; }));
+  held.release();
+  waiter.join();
+  return got;
+}
+
+TEST(KeyLock, ATimeoutThatIsTooLongToCountIsNoTimeout) {
+  using std::chrono::hours;
+  using Deadline = std::chrono::steady_clock::time_point;
+  using InHours = std::chrono::time_point<std::chrono::system_clock, hours>;
+  EXPECT_TRUE(waits_for_its_turn([](KeyLock& a) { return a.try_lock_for(hours::max()); }));
+  EXPECT_TRUE(
+      waits_for_its_turn([](KeyLock& a) { return a.try_lock_for(std::chrono::years(1000)); }));
+  EXPECT_TRUE(waits_for_its_turn(
+      [](KeyLock& a) { return a.try_lock_for(std::chrono::duration<double>(1e300)); }));
+  EXPECT_TRUE(waits_for_its_turn([](KeyLock& a) { return a.try_lock_until(Deadline::max()); }));
+  EXPECT_TRUE(waits_for_its_turn([](KeyLock& a) { return a.try_lock_until(InHours::max()); }));
+}
+
+TEST(KeyLock, ADeadlineInThePastIsNotWaitedFor) {
+  using std::chrono::hours;
+  using Deadline = std::chrono::steady_clock::time_point;
+  using InHours = std::chrono::time_point<std::chrono::system_clock, hours>;
+  EXPECT_FALSE(waits_for_its_turn([](KeyLock& a) { return a.try_lock_until(Deadline::min()); }));
+  EXPECT_FALSE(waits_for_its_turn([](KeyLock& a) { return a.try_lock_until(InHours::min()); }));
+  EXPECT_FALSE(waits_for_its_turn([](KeyLock& a) { return a.try_lock_for(hours::min()); }));
+  EXPECT_FALSE(waits_for_its_turn(
+      [](KeyLock& a) { return a.try_lock_until(std::chrono::system_clock::now() - 1h); }));
 }
 
 TEST(KeyLock, MayBeUnlockedOnAnotherThread) {

@@ -37,8 +37,8 @@ bool TaskCore::remove_continuation() noexcept {
   do {
     if ((state & kDone) != 0) return false;
     // acq_rel: publish() either sees that it is gone, or has called it.
-  } while (!state_.compare_exchange_weak(state, state & ~kContinuation, std::memory_order_acq_rel,
-                                         std::memory_order_relaxed));
+  } while (!state_.compare_exchange_weak(state, state & ~(kContinuation | kClaimed),
+                                         std::memory_order_acq_rel, std::memory_order_relaxed));
   return true;
 }
 
@@ -78,6 +78,13 @@ std::string name_of(const TaskCore& task) {
   // The owner may be gone once the task is done.
   if (!task.done()) return task.owner().name_of(task);
   return name_of_task(task.group_key(), task.task_id());
+}
+
+Error awaited_already(const TaskCore& task) {
+  return {ErrorCode::kResultTaken,
+          name_of(task) +
+              " is awaited already, and its result can be taken only once; await it in "
+              "one place, and share the result from there"};
 }
 
 }  // namespace keyway::detail

@@ -206,7 +206,10 @@ TEST(SerialDispatcher, WrongOptionsAreRefusedByName) {
   };
   EXPECT_EQ(refusal({.workers = 0}), "workers is 0; it must be at least 1");
   EXPECT_EQ(refusal({.queue_capacity = -1}), "queue_capacity is -1; it must be at least 0");
-  EXPECT_EQ(refusal({.total_capacity = -5}), "total_capacity is -5; it must be at least 0");
+  EXPECT_EQ(refusal({.total_capacity = 0}), "total_capacity is 0; it must be at least 1");
+  EXPECT_EQ(refusal({.total_capacity = 0, .on_full = OnFull::kCallerRuns}), "");
+  EXPECT_EQ(refusal({.total_capacity = -5, .on_full = OnFull::kCallerRuns}),
+            "total_capacity is -5; it must be at least 0");
   testing::SimScheduler sim;
   EXPECT_THROW(SerialDispatcher({.routing = Routing::kSticky}, sim), Exception);
 }

@@ -20,7 +20,8 @@ Result<void> SerialOptions::validate() const {
   };
   if (Result<void> valid = at_least("workers", workers, 1); !valid) return valid;
   if (Result<void> valid = at_least("queue_capacity", queue_capacity, 0); !valid) return valid;
-  return at_least("total_capacity", total_capacity, 0);
+  // Without room for a single one, all work would be turned away.
+  return at_least("total_capacity", total_capacity, on_full == OnFull::kCallerRuns ? 0 : 1);
 }
 
 }  // namespace keyway

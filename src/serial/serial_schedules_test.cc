@@ -113,6 +113,7 @@ class Schedule {
     if (one_in(2)) options_.queue_capacity = static_cast<int>(below(4));
     if (one_in(3)) options_.total_capacity = static_cast<int>(below(6));
     if (one_in(2)) options_.on_full = OnFull::kCallerRuns;
+    if (!caller_runs() && options_.total_capacity == 0) options_.total_capacity = 1;
     if (!loses_ && one_in(3)) {
       options_.routing = Routing::kSticky;
       owned_dispatcher_ = StickySimulation::make(options_, sim_);

@@ -134,6 +134,51 @@ class GiveUpAgainstPublish final : public CoreScenario, Continuation {
 };
 TEST(ExploreTaskCore, GiveUpAgainstPublish) { expect_holds<GiveUpAgainstPublish>("TaskCore"); }
 
+// Of two coroutines that await the task, at most one becomes its continuation, and is told.
+class TwoClaims final : public CoreScenario {
+ public:
+  TwoClaims() : CoreScenario(3) {}
+  void run(int thread) override {
+    if (thread == 0) return publish();
+    Claimant& claimant = claimants_[thread - 1];
+    claimant.claim = core_.claim_continuation();
+    if (claimant.claim == TaskCore::Claim::kClaimed) {
+      claimant.accepted = core_.set_continuation(claimant);
+      if (claimant.accepted) return;
+    }
+    if (claimant.claim != TaskCore::Claim::kClaimedByAnother) see_result();
+    core_.release();
+  }
+  void check() override {
+    CoreScenario::check();
+    int claimed = 0;
+    int refused = 0;
+    for (const Claimant& claimant : claimants_) {
+      claimed += claimant.claim == TaskCore::Claim::kClaimed ? 1 : 0;
+      refused += claimant.claim == TaskCore::Claim::kClaimedByAnother ? 1 : 0;
+      require(claimant.told == (claimant.accepted ? 1 : 0), "told too often, or never");
+    }
+    require(claimed <= 1, "claimed twice");
+    require(refused <= claimed, "refused, but not claimed by another");
+  }
+
+ private:
+  struct Claimant final : Continuation {
+    explicit Claimant(TwoClaims& of) : scenario(of) {}
+    void task_done() noexcept override {
+      ++told;
+      scenario.see_result();
+      scenario.core_.release();
+    }
+    TwoClaims& scenario;
+    TaskCore::Claim claim{};
+    bool accepted = false;
+    int told = 0;
+  };
+  Claimant claimants_[2] = {Claimant(*this), Claimant(*this)};
+};
+TEST(ExploreTaskCore, TwoClaims) { expect_holds<TwoClaims>("TaskCore", {.threads = 3}); }
+
 class ManyReferences final : public CoreScenario {
  public:
   ManyReferences() : CoreScenario(3) {}

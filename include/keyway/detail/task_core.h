@@ -259,9 +259,19 @@ class TaskCore {
     return static_cast<TaskStatus>((state_.load(std::memory_order_relaxed) >> kStatusShift) &
                                    kStatusMask);
   }
-  // False if the task is done already; then nobody will be called.
+  // A task has one continuation at a time. Of several coroutines that are about to await it, one claims it.
+  enum class Claim { kClaimed, kTaskIsDone, kClaimedByAnother };
+  Claim claim_continuation() noexcept {
+    // acquire: the caller sees the result.
+    const std::uint32_t before = state_.fetch_or(kClaimed, std::memory_order_acquire);
+    if ((before & kDone) != 0) return Claim::kTaskIsDone;
+    return (before & kClaimed) != 0 ? Claim::kClaimedByAnother : Claim::kClaimed;
+  }
+  // False if the task is done already; then the continuation is not called.
+  // REQUIRES: the caller has claimed it, or no other thread has a handle of the task.
   bool set_continuation(Continuation& continuation) noexcept;
-  // The opposite. False if the task is done already; then its continuation is being called, or has been.
+  // Gives up continuation and claim. False if the task is done already; then its continuation is being called, or has
+  // been.
   bool remove_continuation() noexcept;
   // True for the first who takes the result.
   bool take_result() noexcept {
@@ -317,7 +327,8 @@ class TaskCore {
   static constexpr std::uint32_t kEnding = 1U << 22;
   static constexpr int kReasonShift = 23;
   static constexpr std::uint32_t kReasonMask = 7;
-  static constexpr std::uint32_t kKick = 1U << 26;
+  static constexpr std::uint32_t kClaimed = 1U << 26;  // see claim_continuation()
+  static constexpr std::uint32_t kKick = 1U << 27;
 
   static std::size_t extras_offset(std::size_t names_end) {
     return (names_end + alignof(TaskExtras) - 1) / alignof(TaskExtras) * alignof(TaskExtras);
@@ -342,6 +353,9 @@ static_assert(sizeof(TaskCore) == 56);
 // For messages: task "x" of group "y"; without an id, a task of group "y".
 std::string name_of_task(std::string_view group_key, std::string_view task_id);
 std::string name_of(const TaskCore& task);
+
+// The error (kResultTaken) of a second coroutine that awaits a task.
+Error awaited_already(const TaskCore& task);
 
 }  // namespace detail
 }  // namespace keyway
