@@ -282,7 +282,10 @@ std::vector<std::uint64_t> holders_in_the_way(const LockEntry& entry, const Oper
     }
     return true;
   });
-  add_those_in_front(entry, operation, waiter, found);
+  // An operation that holds the lock already does not wait for others in line.
+  const bool holds =
+      !all_holds(entry, [&](const LockHold& hold) { return !operation.is_within(hold.operation); });
+  if (!holds) add_those_in_front(entry, operation, waiter, found);
   return found;
 }
 
