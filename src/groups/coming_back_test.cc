@@ -227,7 +227,9 @@ TEST(ComingBack, ACoroutineThatIsResumedInsideAnotherTaskLeavesThatTaskItsScope)
 struct OnThreadOfItsOwn {
   bool await_ready() const { return false; }
   void await_suspend(std::coroutine_handle<> coroutine) {
-    thread = std::thread([coroutine] { coroutine.resume(); });
+    std::thread& its_own =
+        thread;  // the coroutine goes on, and this awaiter may be gone, before the assignment
+    its_own = std::thread([coroutine] { coroutine.resume(); });
   }
   void await_resume() const {}
   std::thread& thread;
