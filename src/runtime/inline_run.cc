@@ -13,13 +13,13 @@ namespace {
 // The coroutine, as what its thread waits for.
 class Part final : public WantedWork {
  public:
-  explicit Part(const Operation& operation) : operation_(operation) {}
+  explicit Part(const Operation& operation) : operation_(operation.id()) {}
   Scheduler* scheduler() const override { return nullptr; }
-  std::uint64_t operation() const override { return operation_.id(); }
+  std::uint64_t operation() const override { return operation_; }
   std::string name() const override { return "a coroutine that it runs"; }
 
  private:
-  const Operation& operation_;
+  const std::uint64_t operation_;  // the coroutine may be gone before the run
 };
 
 }  // namespace
