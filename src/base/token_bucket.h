@@ -54,6 +54,13 @@ class TokenBucket {
     return true;
   }
 
+  // Takes one that need not be there yet, and says when it will be: TimePoint::max() if never.
+  TimePoint take_in_advance(TimePoint now) {
+    fill(now);
+    level_ -= needed(1);
+    return level_ >= 0 ? now : next_at(0);
+  }
+
   // Gives back tokens that were taken and not used.
   void give_back(double n = 1) { level_ = std::min(burst_, level_ + needed(n)); }
 
@@ -97,7 +104,7 @@ class TokenBucket {
 
   std::int64_t rate_;  // billionths of a token per second
   Units burst_;
-  Units level_;
+  Units level_;  // below 0: taken in advance
   TimePoint filled_at_ = TimePoint::min();
 };
 

@@ -148,5 +148,22 @@ TEST(TokenBucket, NeverGivesMoreThanItsRateAllowsOverAnyWindowOfARandomSchedule)
   }
 }
 
+TEST(TokenBucket, TokensTakenInAdvanceComeOneByOne) {
+  TokenBucket bucket({.per_second = 10, .burst = 2});
+  EXPECT_EQ(bucket.take_in_advance(kStart), kStart);
+  EXPECT_EQ(bucket.take_in_advance(kStart), kStart);
+  EXPECT_EQ(bucket.take_in_advance(kStart), kStart + 100ms);
+  EXPECT_EQ(bucket.take_in_advance(kStart), kStart + 200ms);
+  EXPECT_FALSE(bucket.try_take(kStart + 299ms));
+  EXPECT_EQ(bucket.take_in_advance(kStart + 299ms), kStart + 300ms);
+  EXPECT_EQ(bucket.take_in_advance(kStart + 500ms), kStart + 500ms);
+}
+
+TEST(TokenBucket, ATokenTakenInAdvanceOfARateOfNoneNeverComes) {
+  TokenBucket bucket({.per_second = 1e-12, .burst = 1});
+  EXPECT_EQ(bucket.take_in_advance(kStart), kStart);
+  EXPECT_EQ(bucket.take_in_advance(kStart), TimePoint::max());
+}
+
 }  // namespace
 }  // namespace keyway

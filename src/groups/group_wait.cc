@@ -4,6 +4,7 @@
 #include "keyway/submit_awaiter.h"
 #include "keyway/task_handle.h"
 #include "runtime/current_task.h"
+#include "runtime/time_after.h"
 
 namespace keyway {
 
@@ -83,7 +84,7 @@ namespace detail {
 TimePoint deadline_after(TaskCore& task, Duration timeout) {
   const TimePoint now =
       task.done() ? std::chrono::steady_clock::now() : task.owner().scheduler().now();
-  return timeout > TimePoint::max() - now ? TimePoint::max() : now + timeout;
+  return time_after(now, timeout);
 }
 
 void throw_result_taken(const TaskCore& task) {

@@ -11,6 +11,7 @@
 #include "locks/lock_wait.h"
 #include "runtime/current_task.h"
 #include "runtime/thread_wakeup.h"
+#include "runtime/time_after.h"
 
 namespace keyway {
 
@@ -133,9 +134,8 @@ KeyLocks::Guard KeyLocks::lock_waiting(std::string_view key, std::size_t hash,
   }
   Scheduler* scheduler = operation.scheduler();
   waiter.since = now_of(scheduler);
-  const TimePoint deadline = timeout == nullptr || *timeout > TimePoint::max() - waiter.since
-                                 ? TimePoint::max()
-                                 : waiter.since + *timeout;
+  const TimePoint deadline =
+      timeout == nullptr ? TimePoint::max() : time_after(waiter.since, *timeout);
   const LockTable::Entered entered = table_->acquire_or_wait(key, hash, waiter);
   if (entered != LockTable::Entered::kHasIt) {
     const bool is_first = entered == LockTable::Entered::kIsFirst;

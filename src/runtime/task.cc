@@ -2,18 +2,10 @@
 
 #include "runtime/current_task.h"
 #include "runtime/thread_wakeup.h"
+#include "runtime/time_after.h"
 #include "runtime/wait_graph.h"
 
 namespace keyway::detail {
-
-namespace {
-
-// Too far away to be counted is as far away as can be.
-TimePoint saturating_add(TimePoint time, Duration duration) {
-  return duration > TimePoint::max() - time ? TimePoint::max() : time + duration;
-}
-
-}  // namespace
 
 void Resumption::run(Turn&) {
   // The coroutine may end and take this object with it.
@@ -43,7 +35,7 @@ bool SleepAwaiter::suspend(std::coroutine_handle<> coroutine, const TaskContext&
   coroutine_ = coroutine;
   context_ = &context;
   Scheduler& scheduler = *context.scheduler;
-  scheduler.add_timer(*this, saturating_add(scheduler.now(), duration_));
+  scheduler.add_timer(*this, time_after(scheduler.now(), duration_));
   if (context.stop.stop_possible()) on_stop_.emplace(context.stop, OnStop{this});
   Phase expected = kStarting;
   // acq_rel: pairs with wake().

@@ -190,25 +190,28 @@ TEST(ThreadPool, NoWakeUpIsLostHoweverAPostMeetsAWorkerThatGoesToSleep) {
 }
 
 TEST(ThreadPool, ATurnInProgressIsWaitedForUntilADeadlineUnlessItBlocks) {
-  ThreadPool pool({.threads = 1});
   std::latch busy(1);
   std::latch blocks(1);
+  std::latch blocked(1);
   std::latch open(1);
-  Job job([&] {
+  Job job;
+  ThreadPool pool({.threads = 1});  // its destructor waits for the job
+  job.work = [&] {
     busy.count_down();
     blocks.wait();
     pool.begin_blocking();
+    blocked.count_down();
     open.wait();
     pool.end_blocking();
-  });
+  };
   pool.post(job);
   busy.wait();
   const TimePoint deadline = pool.now() + 5ms;
   EXPECT_FALSE(pool.wait_for_turns_in_progress(&deadline));
   blocks.count_down();
   EXPECT_TRUE(pool.wait_for_turns_in_progress());
+  blocked.wait();
   open.count_down();
-  EXPECT_TRUE(pool.wait_for_turns_in_progress());
 }
 
 TEST(ThreadPool, TwoRunnablesThatWaitForEachOtherAlwaysMeetOnTwoThreads) {

@@ -22,7 +22,7 @@ void Pipeline::Engine::BatchLine::add(BatchMember& member) {
   {
     MutexLock lock(mutex_);
     waiting_.push_back(&member);
-    if (waiting_.size() == 1) due_ = engine_.time_after(options.linger);
+    if (waiting_.size() == 1) due_ = engine_.from_now(options.linger);
     if (waiting_.size() >= static_cast<std::size_t>(options.most)) {
       full = std::exchange(waiting_, {});
     } else if (!std::exchange(timer_is_set_, true)) {

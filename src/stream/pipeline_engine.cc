@@ -70,6 +70,11 @@ Pipeline::Engine::Engine(Source& source, PipelineOptions options, detail::AnyHan
                      "by_group is set, and the handler takes a Batch; a pipeline has limits of "
                      "groups or batches, not both"});
   }
+  if (options_.rate) {
+    MutexLock lock(rate_mutex_);
+    rate_.emplace(TokenBucket::Options{.per_second = options_.rate->per_second,
+                                       .burst = static_cast<double>(options_.rate->burst)});
+  }
   if (has_two_levels()) calls_.emplace(call_policy(options_), scheduler);
   if (takes_distinct_keys()) batch_line_ = std::make_unique<BatchLine>(*this);
   if (takes_one_key()) backlog_ = std::make_unique<KeyBacklog>();
@@ -90,7 +95,7 @@ Result<PipelineEnd> Pipeline::Engine::run_until(std::stop_token stop) {
                  "run_until() was called before; a pipeline runs once: make another one"};
   }
   if (Result<void> opened = source_.open([this] { wake(); }); !opened) return opened.error();
-  next_commit_ = time_after(options_.commit_interval);
+  next_commit_ = from_now(options_.commit_interval);
   is_open_.store(true, std::memory_order_release);
   const std::stop_callback on_stop(stop, [this] {
     stop_wanted_ = true;
@@ -105,10 +110,8 @@ Result<PipelineEnd> Pipeline::Engine::run_until(std::stop_token stop) {
   return PipelineEnd{*ending_, halted_by_};
 }
 
-// A time so far away that it overflows never comes.
-TimePoint Pipeline::Engine::time_after(Duration duration) const {
-  const TimePoint now = scheduler_.now();
-  return duration > TimePoint::max() - now ? TimePoint::max() : now + duration;
+TimePoint Pipeline::Engine::from_now(Duration duration) const {
+  return time_after(scheduler_.now(), duration);
 }
 
 // ---- one step
@@ -145,7 +148,7 @@ TimePoint Pipeline::Engine::next_look() const {
 
 void Pipeline::Engine::wait_until(TimePoint time) {
   scheduler_.cancel_timer(*this);
-  scheduler_.add_timer(*this, time);
+  if (time != TimePoint::max()) scheduler_.add_timer(*this, time);
 }
 
 bool Pipeline::Engine::holds_records() const {
@@ -192,7 +195,7 @@ void Pipeline::Engine::take_in(PartitionEvent& event) {
   if (found == partitions_.end()) return;
   give_up(*found->second);
   if (event.kind == PartitionEvent::kRevoked) {
-    found->second->revoked_until = time_after(options_.shutdown_wait);
+    found->second->revoked_until = from_now(options_.shutdown_wait);
   } else {
     partitions_.erase(found);
   }
@@ -349,7 +352,7 @@ void Pipeline::Engine::commit_if_due() {
 
 // What is done of all partitions. False if that failed, for now or for good.
 bool Pipeline::Engine::commit() {
-  next_commit_ = time_after(options_.commit_interval);
+  next_commit_ = from_now(options_.commit_interval);
   settled_at_commit_ = done_ + dead_;
   std::vector<Progress> changed;
   for (auto& [id, partition] : partitions_) {
@@ -414,7 +417,7 @@ void Pipeline::Engine::begin_end_if_due() {
 
 void Pipeline::Engine::begin_end(PipelineEnd::Why why) {
   ending_ = why;
-  end_by_ = time_after(options_.shutdown_wait);
+  end_by_ = from_now(options_.shutdown_wait);
   for (auto& [id, partition] : partitions_) give_up(*partition);
   resume_all();  // what waits must be able to go
 }

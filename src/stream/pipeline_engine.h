@@ -26,11 +26,13 @@
 
 #include "base/histogram.h"
 #include "base/mutex.h"
+#include "base/token_bucket.h"
 #include "keyway/detail/atomic.h"
 #include "keyway/group_executor.h"
 #include "keyway/pipeline.h"
 #include "runtime/sampled_times.h"
 #include "runtime/thread_wakeup.h"
+#include "runtime/time_after.h"
 #include "stream/partition.h"
 #include "stream/pump.h"
 
@@ -75,7 +77,7 @@ class Pipeline::Engine final : private Pump, private Timer {
   void fire() override { wake(); }
   void wait_until(TimePoint time);
   TimePoint next_look() const;
-  TimePoint time_after(Duration duration) const;
+  TimePoint from_now(Duration duration) const;
   bool read();
   void take_in(PartitionEvent& event);
   void take_in(std::vector<Record>& records);
@@ -175,7 +177,7 @@ class Pipeline::Engine final : private Pump, private Timer {
   std::optional<Error> failure_ KEYWAY_GUARDED_BY(failure_mutex_);
   std::string halted_by_ KEYWAY_GUARDED_BY(failure_mutex_);
   Mutex<> rate_mutex_;
-  TimePoint next_place_ KEYWAY_GUARDED_BY(rate_mutex_){};
+  std::optional<TokenBucket> rate_ KEYWAY_GUARDED_BY(rate_mutex_);
   mutable Mutex<> shown_mutex_;
   std::vector<PartitionStats> shown_ KEYWAY_GUARDED_BY(shown_mutex_);
   std::set<PartitionId> paused_by_user_ KEYWAY_GUARDED_BY(shown_mutex_);

@@ -181,7 +181,7 @@ Task<Outcome> Pipeline::Engine::call_coroutine(const Record* record, Attempt att
     std::stop_source stop;
   } alarm;
   const std::stop_callback outer(co_await current_stop_token(), [&] { alarm.stop.request_stop(); });
-  scheduler_.add_timer(alarm, time_after(timeout));
+  scheduler_.add_timer(alarm, from_now(timeout));
   std::exception_ptr thrown;
   Outcome outcome;
   try {
@@ -219,19 +219,12 @@ Duration Pipeline::Engine::backoff(int attempts) {
   return Duration(std::uniform_int_distribution<Duration::rep>(0, most.count())(random_));
 }
 
-// How long an attempt has to wait for its place in the rate of all. Places are given out in advance, each once: who
-// waits for one need not look again.
+// How long an attempt has to wait for its token of the rate of all. It is taken now: an attempt that has waited need not
+// look again.
 Duration Pipeline::Engine::until_rate_allows() {
-  constexpr double kLongest = 1e18;  // ns: 30 years, which does not overflow a TimePoint
-  const double apart_ns = std::min(kLongest, 1e9 / options_.rate->per_second);
-  const double saved_ns = std::min(kLongest, apart_ns * (options_.rate->burst - 1));
-  const Duration apart(static_cast<Duration::rep>(apart_ns));
   const TimePoint now = scheduler_.now();
   MutexLock lock(rate_mutex_);
-  const TimePoint place =
-      std::max(next_place_, now - Duration(static_cast<Duration::rep>(saved_ns)));
-  next_place_ = apart > TimePoint::max() - place ? TimePoint::max() : place + apart;
-  return place - now;
+  return rate_->take_in_advance(now) - now;
 }
 
 void Pipeline::Engine::bury(Item& item, const Tries& tries, const Outcome& outcome) {

@@ -34,7 +34,7 @@ PipelineStats Pipeline::Engine::stats() const {
 // The ledgers are the pump's: it shows others what is in them.
 void Pipeline::Engine::show() {
   const TimePoint now = scheduler_.now();
-  next_show_ = now + kBetweenShows;
+  next_show_ = time_after(now, kBetweenShows);
   std::vector<PartitionStats> shown;
   for (auto& [id, partition] : partitions_) {
     Ledger& ledger = partition->ledger;
