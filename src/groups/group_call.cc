@@ -43,6 +43,9 @@ class Caller final : public detail::Continuation, public detail::RoomWaiter {
     return wait_.begin(task_, /*bounded=*/false);
   }
 
+  // The task will not enter its queue.
+  void give_up() { wait_.end(scheduler_); }
+
   // REQUIRES: it has entered its queue.
   void wait_for_end() {
     task_.set_awaits_room(false);
@@ -213,6 +216,7 @@ Result<void> GroupEngine::call(TaskCore& task, std::size_t hash, CallerRuns call
   if (may_enter && waits && enqueue_if_room(task, hash)) {
     caller.wait_for_end();
   } else if (caller_runs == CallerRuns::kNever) {
+    caller.give_up();  // before listeners and destructors of captures run
     const RejectionReason reason = task.rejection();
     turn_away(task, reason);
     return detail::rejection_error(reason, task.group_key(), task.task_id());

@@ -107,10 +107,10 @@ void GroupEngine::adapt(Lane& lane, Duration took, TimePoint now) {
   }
   // Two tasks that end at once may come here in either order: the last one to come must tell the newest limit.
   Aftermath aftermath(scheduler_);
-  LaneLimits limits = lane.limits();
-  while (limits.running != limit) {
-    limits.running = limit;
-    intake_.set_limits(lane, limits, aftermath);
+  std::uint32_t told = lane.limits().running;
+  while (told != limit) {
+    told = limit;
+    intake_.set_limits(lane, {.running = limit}, LimitPart::kRunning, aftermath);
     MutexLock lock(state.mutex);
     limit = state.learnt;
   }

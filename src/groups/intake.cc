@@ -148,17 +148,17 @@ void Intake::update_limits(Lane& lane, Aftermath& aftermath) {
   std::uint64_t told = 0;
   do {
     told = limits_.changes();
-    LaneLimits limits = limits_.resolve(lane.key());
+    const LaneLimits limits = limits_.resolve(lane.key());
+    // An adaptive group keeps the limit that it has learnt.
     const bool adapts = lane.extension() != nullptr && GroupState::of(lane).adapts;
-    if (adapts) limits.running = lane.limits().running;  // what was learnt
-    set_limits(lane, limits, aftermath);
+    set_limits(lane, limits, adapts ? LimitPart::kWaiting : LimitPart::kBoth, aftermath);
   } while (limits_.changes() != told);
 }
 
-void Intake::set_limits(Lane& lane, LaneLimits limits, Aftermath& aftermath) {
+void Intake::set_limits(Lane& lane, LaneLimits limits, LimitPart part, Aftermath& aftermath) {
   const std::uint32_t before = lane.limits().running;
-  if (change(lane, [&] { return lane.set_limits(limits); })) aftermath.post(lane);
-  if (limits.running < before) room_shrank(lane.key(), aftermath);
+  if (change(lane, [&] { return lane.set_limits(limits, part); })) aftermath.post(lane);
+  if (part != LimitPart::kWaiting && limits.running < before) room_shrank(lane.key(), aftermath);
   made_room(lane, aftermath);
 }
 

@@ -46,7 +46,7 @@ class Intake {
   void update_limits(Lane& lane, Aftermath& aftermath);
   // The same if a submit waits for room and the lane's limits were forgotten.
   void update_if_waited_for(Lane& lane, Aftermath& aftermath);
-  void set_limits(Lane& lane, LaneLimits limits, Aftermath& aftermath);
+  void set_limits(Lane& lane, LaneLimits limits, LimitPart part, Aftermath& aftermath);
   void set_global_limit(std::uint32_t limit, Aftermath& aftermath);
   // Fewer may run in the lane than before, or a costlier task stands in it: tasks that wait may have to give permits
   // back.

@@ -50,6 +50,9 @@ struct LaneLimits {
   std::uint32_t waiting = kNoLimit;  // how many more the lane itself may hold back
 };
 
+// Which of a lane's limits to set.
+enum class LimitPart : std::uint8_t { kBoth, kRunning, kWaiting };
+
 // What becomes of a permit that is given back.
 enum class LaneOutcome : std::uint8_t { kSucceeded, kFailed, kCancelled };
 
@@ -182,7 +185,8 @@ class alignas(64) Lane final : public Runnable {
   }
 
   // Takes effect at once. True if the caller must post the turn.
-  bool set_limits(LaneLimits limits) KEYWAY_EXCLUDES(intake_, dispatch_);
+  bool set_limits(LaneLimits limits, LimitPart part = LimitPart::kBoth)
+      KEYWAY_EXCLUDES(intake_, dispatch_);
   // While it is paused nobody new is taken; who has begun goes on. Result as above.
   bool set_paused(bool paused) KEYWAY_EXCLUDES(intake_, dispatch_);
   LaneLimits limits() const KEYWAY_EXCLUDES(intake_, dispatch_);

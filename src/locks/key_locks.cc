@@ -272,19 +272,18 @@ std::vector<LockHolder> KeyLocks::holders(std::string_view key) const {
 LockExplanation KeyLocks::explain(std::string_view key) const {
   LockExplanation explanation{.key = std::string(key)};
   std::vector<detail::LockHold> holds;
-  std::optional<TimePoint> since;
-  Scheduler* scheduler = nullptr;
   table_->with_entry(key, LockTable::hash(key), [&](const LockEntry* entry) {
     if (entry == nullptr) return;
     holds = detail::holds_of(*entry);
     for (const Waiter& waiter : entry->waiters) {
       const auto& waiting = static_cast<const LockWaiter&>(waiter);
       if (explanation.waiting++ > 0) continue;
-      since = waiting.since;
-      scheduler = waiting.operation != nullptr ? waiting.operation->scheduler() : nullptr;
+      // The scheduler outlives a waiter that stands in line; afterwards it may be gone.
+      const Operation* operation = waiting.operation;
+      const Scheduler* scheduler = operation != nullptr ? operation->scheduler() : nullptr;
+      explanation.first_waits = now_of(scheduler) - waiting.since;
     }
   });
-  if (since) explanation.first_waits = now_of(scheduler) - *since;
   for (const detail::LockHold& hold : holds) {
     const std::string name = detail::operation_name(hold.operation);
     if (hold.exclusive > 0) {
