@@ -110,6 +110,7 @@ class WaitGraph {
       thread_id_ = ThreadContext::here().id();
     }
     bool blocks_a_thread() const { return thread_ != nullptr; }
+    std::string target_name() const;  // for messages
 
    private:
     friend class WaitGraph;

@@ -319,19 +319,19 @@ plant_bug(lock_wait_keeps_permit "a task that waits for a lock keeps its global 
 # ---- waits
 
 plant_bug(cycle_not_reported "a wait is accepted although its target waits too"
-  src/runtime/wait_graph.cc
+  src/runtime/wait_search.cc
   [[if (waiters_.contains(edge.ends_with_)) return false;]]
   [[if (waiters_.contains(edge.ends_with_) && !planted("cycle_not_reported")) return false;]])
 
 plant_bug(return_not_waited_for "a task that wants its permit back counts as one that runs"
-  src/runtime/wait_graph.cc
+  src/runtime/wait_search.cc
   [[node.all_must_end.push_back(&edge);
     if (edge]]
   [[node.all_must_end.push_back(&edge);
     if (!planted("return_not_waited_for") && edge]])
 
 plant_bug(thread_free_too_early "a thread with several waits counts as free when one of them can end"
-  src/runtime/wait_graph.cc
+  src/runtime/wait_search.cc
   [[--thread->second == 0) {]]
   [[(--thread->second == 0 || planted("thread_free_too_early"))) {]])
 
@@ -362,7 +362,7 @@ plant_bug(eviction_closes_cycle "a lower limit found after evict_group() may lea
     made_room]])
 
 plant_bug(timeout_keeps_thread "a wait with a timeout counts as keeping its thread for ever"
-  src/runtime/wait_graph.cc
+  src/runtime/wait_search.cc
   [[if (thread != open_in_thread.end() && ]]
   [[if (thread != open_in_thread.end() && !planted("timeout_keeps_thread") && ]])
 
