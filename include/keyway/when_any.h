@@ -52,6 +52,7 @@ class Race {
   // REQUIRES: called once, before start().
   void begin(const TaskContext& outer) {
     latch_.begin(outer.operation);
+    (void)outer.operation.id();  // by which the branches find each other, see WaitGraph
     if (outer.stop.stop_possible()) on_outer_stop_.emplace(outer.stop, ForwardStop{this});
   }
   template <class T>
@@ -62,6 +63,7 @@ class Race {
     }
     Branch& branch = branches_.emplace_back(*this, branches_.size(), branch_of(context));
     branch.context.stop = stop_.get_token();
+    branch.context.operation.race_branches = static_cast<std::uint32_t>(branches_.capacity());
     TaskAccess::start(task, branch.context, branch);
   }
   // True if some are still at work: the caller suspends.

@@ -6,6 +6,7 @@
 //                a thread for it;
 //   for a lock   if the waits of its holders can end, and those that are coroutines can get a thread;
 //   for work     if the waits of all of its parts can end, and its scheduler has a thread.
+// An await in a branch of when_any() or with_timeout() can also end if another branch can.
 // Permits of a lane and threads of a scheduler are counted the same way: a waiter that can end gives back what it
 // holds, and waiters that cannot end must leave enough of it. The set of waits that can end is the least one that these
 // rules give, so waits on each other are not in it.
@@ -221,6 +222,9 @@ class WaitGraph {
   bool can_end_at_once(Edge& edge) KEYWAY_REQUIRES(mutex_);
   bool can_come_back_at_once(const WaiterNode& node) KEYWAY_REQUIRES(mutex_);
   bool free_what_is_stuck(LaneId lane) KEYWAY_EXCLUDES(mutex_);
+  // For an await in a branch of when_any(): true if another branch does not wait, or adds the waits of each other branch.
+  bool find_rivals(const Edge& edge, std::vector<std::vector<Edge*>>& rivals) const
+      KEYWAY_REQUIRES(mutex_);
   void explore(Search& search) KEYWAY_REQUIRES(mutex_);
   void settle(Search& search) KEYWAY_REQUIRES(mutex_);
   Error refuse(const Edge& edge, Search& search) KEYWAY_REQUIRES(mutex_);

@@ -55,7 +55,28 @@ struct WaitGraph::Search {
     // The waits of its target, of the lock's holders, of the work's parts; and the returns of those that wait.
     std::vector<Edge*> all_must_end{};
     std::vector<const Scheduler*> threads{};  // each of which must have one
+    // For an await in a branch of when_any(): the waits of each other branch. It ends if all of one branch can.
+    std::vector<std::vector<Edge*>> rivals{};
+    bool has_free_rival = false;  // another branch does not wait
+
+    bool ends_by_itself() const {
+      return edge->bounded || edge->over_ || has_free_rival ||
+             (edge->task != nullptr && edge->task->done());
+    }
+    bool has_rival_that_ends() const {
+      return std::any_of(rivals.begin(), rivals.end(), [](const std::vector<Edge*>& rival) {
+        return std::all_of(rival.begin(), rival.end(),
+                           [](const Edge* wait) { return can_go_on_after(*wait); });
+      });
+    }
   };
+
+  // The wait can end, and its waiter comes back from it.
+  static bool can_go_on_after(const Edge& edge) {
+    const WaiterNode* waiter = edge.node_;
+    return edge.can_end_ &&
+           (waiter == nullptr || !waiter->is_away() || waiter->comes_back.can_end_);
+  }
 
   explicit Search(std::uint64_t search_number) : number(search_number) {}
 
@@ -136,6 +157,26 @@ bool WaitGraph::can_end_at_once(Edge& edge) {
   return !need.thread || !threads_are_scarce(&edge.task->owner().scheduler());
 }
 
+// When one branch of when_any() ends, the others are asked to stop, and an await ends on a stop request. The request
+// reaches neither a thread that blocks in a branch, nor what sync_wait() runs there, nor another task.
+bool WaitGraph::find_rivals(const Edge& edge, std::vector<std::vector<Edge*>>& rivals) const {
+  if (edge.blocks_a_thread()) return false;
+  for (const Operation* branch = edge.operation; branch != nullptr; branch = branch->parent()) {
+    if (branch->is_awaited || branch->task() != edge.operation->task()) return false;
+    if (branch->race_branches == 0) continue;
+    const Operation& whole = *branch->parent();
+    std::unordered_map<const Operation*, std::vector<Edge*>> waits_of;
+    for (Edge* other : by_operation_.at(whole.id())) {
+      const Operation* rival = other->operation;
+      while (rival != &whole && rival->parent() != &whole) rival = rival->parent();
+      if (rival != &whole && rival != branch) waits_of[rival].push_back(other);
+    }
+    if (waits_of.size() + 1 < branch->race_branches) return true;
+    for (auto& [rival, waits] : waits_of) rivals.push_back(std::move(waits));
+  }
+  return false;
+}
+
 // Finds what the edges depend on, and what those depend on.
 void WaitGraph::explore(Search& search) {
   // On the wait, and on the return that comes after it.
@@ -162,7 +203,8 @@ void WaitGraph::explore(Search& search) {
     Search::Node node = std::move(search.nodes[i]);  // the vector grows below
     Edge& edge = *node.edge;
     if (edge.node_ != nullptr) search.open.emplace(edge.node_, edge.node_->edges.size());
-    if (edge.bounded || edge.over_ || (edge.task != nullptr && edge.task->done())) {
+    node.has_free_rival = find_rivals(edge, node.rivals);
+    if (node.ends_by_itself()) {
       search.nodes[i] = std::move(node);
       continue;
     }
@@ -197,6 +239,9 @@ void WaitGraph::explore(Search& search) {
       if (const Scheduler* scheduler = edge.work->scheduler()) need_thread(node, *scheduler);
     }
     for (Edge* dependency : node.all_must_end) search.add(*dependency);
+    for (const std::vector<Edge*>& rival : node.rivals) {
+      for (Edge* wait : rival) search.add_with_return(*wait);
+    }
     if (node.need.room > 0 &&
         search.stuck_permits.emplace(node.edge->target_lane_, held_in(node.edge->target_lane_))
             .second) {
@@ -221,7 +266,7 @@ void WaitGraph::explore(Search& search) {
 void WaitGraph::settle(Search& search) {
   const auto can_end = [&](const Search::Node& node) {
     const Edge& edge = *node.edge;
-    if (edge.bounded || edge.over_ || (edge.task != nullptr && edge.task->done())) return true;
+    if (node.ends_by_itself() || node.has_rival_that_ends()) return true;
     for (const Edge* dependency : node.all_must_end) {
       if (!dependency->can_end_) return false;
     }
@@ -272,9 +317,7 @@ Result<void> WaitGraph::begin(Edge& edge) {
   search.add_with_return(edge);
   explore(search);
   settle(search);
-  const bool comes_back =
-      edge.node_ == nullptr || !edge.node_->is_away() || edge.node_->comes_back.can_end_;
-  if (edge.can_end_ && comes_back) return {};
+  if (Search::can_go_on_after(edge)) return {};
 
   Error error = refuse(edge, search);
   if (edge.node_ != nullptr && !was_away) enter_lane_again(*edge.node_);

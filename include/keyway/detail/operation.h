@@ -61,6 +61,8 @@ class Operation {
   mutable std::uint32_t locks_held = 0;
   // A thread waits for this very operation: it runs it, or sync_wait() does.
   mutable bool is_awaited = false;
+  // For a branch of when_any() or with_timeout(): how many branches that has. 0: it is no such branch.
+  std::uint32_t race_branches = 0;
 
   // Whether it has drawn one: without, it has never asked for a lock.
   bool has_id() const { return id_ != 0; }
