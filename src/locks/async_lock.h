@@ -36,8 +36,10 @@ class AsyncLock final : public LockWaiter, private Wakeup {
     void operator()() const { lock->stop(); }
   };
 
-  void granted() noexcept override { wait_.end(*this); }
+  void granted() noexcept override { leave_line(); }
   void stop();
+  // It stood in line, and does no more.
+  void leave_line();
   void wake() noexcept override;
 
   LockTable& table_;
@@ -47,6 +49,8 @@ class AsyncLock final : public LockWaiter, private Wakeup {
   std::coroutine_handle<> coroutine_;
   Resumption resumption_;
   LockWait wait_;
+  // begin() may still be at work when it is told that the lock is its own: the second of the two goes on.
+  Atomic<bool> first_has_come_{false};
   std::optional<std::stop_callback<OnStop>> on_stop_;
 };
 

@@ -129,16 +129,14 @@ KeyLocks::Guard KeyLocks::lock_waiting(std::string_view key, std::size_t hash,
                                        const Duration* timeout, std::stop_token stop) {
   BlockedThread waiter(&operation, mode, timeout != nullptr);
   detail::LockWait wait(*table_, key, hash, waiter);
-  if (const Result<void> begun = wait.begin(/*blocks=*/true); !begun) {
-    throw Exception(begun.error());
-  }
-  Scheduler* scheduler = operation.scheduler();
-  waiter.since = now_of(scheduler);
+  waiter.since = now_of(operation.scheduler());
   const TimePoint deadline =
       timeout == nullptr ? TimePoint::max() : time_after(waiter.since, *timeout);
-  const LockTable::Entered entered = table_->acquire_or_wait(key, hash, waiter);
-  if (entered != LockTable::Entered::kHasIt) {
-    const bool is_first = entered == LockTable::Entered::kIsFirst;
+  if (const Result<void> begun = wait.begin(/*blocks=*/true); !begun) {
+    if (table_->withdraw(hash, waiter)) throw Exception(begun.error());
+  }
+  if (wait.stands_in_line()) {
+    const bool is_first = wait.entered() == LockTable::Entered::kIsFirst;
     const TimePoint* until = deadline != TimePoint::max() ? &deadline : nullptr;
     const WaitEnd end = waiter.wait(is_first, until, stop);
     if (end != WaitEnd::kDone) {

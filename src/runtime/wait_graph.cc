@@ -124,6 +124,7 @@ void WaitGraph::link(Edge& edge) {
     if (one->has_id()) by_operation_[one->id()].insert(&edge);
   }
   edge_count_.store(edges_.size(), std::memory_order_relaxed);
+  if (edge.lock != nullptr) edge.lock->stand_in_line();
 }
 
 // Nothing depends on what it waits for any more.

@@ -47,6 +47,9 @@ namespace keyway {
 // A lock that an operation waits for.
 class WantedLock {
  public:
+  // Puts the operation into the line of the lock. Called once, under the graph's mutex, after the wait is linked and before it
+  // is checked: so of two waits for one lock, the one that is checked later sees the other in line.
+  virtual void stand_in_line() = 0;
   // The operations that keep `waiter` from it: its holders, by their ids.
   virtual std::vector<std::uint64_t> in_the_way_of(const detail::Operation& waiter) const = 0;
   virtual std::string name() const = 0;
@@ -92,7 +95,7 @@ class WaitGraph {
     detail::TaskCore* waiter = nullptr;            // its task, if any
     // What it waits for: one of these.
     detail::TaskCore* task = nullptr;
-    const WantedLock* lock = nullptr;
+    WantedLock* lock = nullptr;
     const WantedWork* work = nullptr;
 
     // What becomes of the lane's permit meanwhile: the waiter keeps it, unless another of its waits gives it back; or

@@ -66,7 +66,7 @@ struct IntendedWait {
   const Operation& operation;  // that waits
   // What it waits for: one of these.
   TaskCore* task = nullptr;
-  const WantedLock* lock = nullptr;
+  WantedLock* lock = nullptr;
   const WantedWork* work = nullptr;
 
   bool bounded = false;               // it ends by itself, by a timeout
