@@ -1,7 +1,7 @@
 // What a GroupExecutor is inside: the life of a task between submit and its last event. It has no threads: a Scheduler
 // gives it the turns of its lanes.
 //
-// A task's way, all of it in group_engine.cc:
+// A task's way, in group_engine.cc; the ends of tasks that never run are in group_unrun.cc:
 //   enqueue -> [reject] -> Intake -> lane -> run_turn (Dispatch) -> run_task -> leave_lane -> complete -> publish
 //                                     |                              |
 //                                     +-> cancel, expire, drain      +-> suspended ... ended_after_suspension
@@ -225,7 +225,7 @@ class GroupEngine final : public LaneOwner,
   void watch_end(detail::TaskCore& task, TaskStatus status, TimePoint ended);
   void adapt(Lane& lane, Duration took, TimePoint now);
 
-  // Its end without having run.
+  // Its end without having run: see group_unrun.cc.
   bool withdraw(detail::TaskCore& task, bool expired, Aftermath& aftermath);
   void stop_expiry(detail::TaskCore& task) noexcept {
     if (task.has_extras() && task.extras().expires) scheduler_.cancel_timer(task.extras().expiry);
