@@ -288,14 +288,15 @@ void GroupEngine::close() {
   KEYWAY_CHECK(!runs_a_task_here(), "an executor cannot be destroyed by one of its own tasks");
   shutdown();
   const auto lanes_are_idle = [&] { return table_.all_of([](Lane& lane) { return lane.idle(); }); };
+  const auto is_quiet = [&] { return quiet_.is_quiet(lanes_are_idle, /*strict=*/true); };
   const AllTasks all(*this);
   BlockedWait wait;
-  if (!quiet_.is_quiet(lanes_are_idle, /*strict=*/true)) {
+  if (!is_quiet()) {
     KEYWAY_CHECK(wait.begin(all, /*bounded=*/false).ok(),
                  "an executor is destroyed where its tasks can never end: by the last free thread "
                  "that they need, or while one of them waits for the caller; destroy it elsewhere");
   }
-  const WaitEnd end = quiet_.wait(lanes_are_idle, /*strict=*/true, nullptr, scheduler_);
+  const WaitEnd end = quiet_.drain(is_quiet, nullptr, scheduler_);
   wait.end(scheduler_);
   KEYWAY_CHECK(end == WaitEnd::kDone, "tasks are left, but the simulation has nothing more to run");
   if (!shared_) scheduler_.wait_for_turns_in_progress();
@@ -306,9 +307,6 @@ void GroupEngine::close() {
 
 // An error (kWaitCycle) if that could never be.
 Result<bool> GroupEngine::wait_until_quiet(const TimePoint* deadline) {
-  const auto lanes_are_empty = [&] {
-    return table_.all_of([](Lane& lane) { return lane.empty(); });
-  };
   const AllTasks all(*this);
   BlockedWait wait;
   if (Result<void> begun = wait.begin(all, /*bounded=*/deadline != nullptr); !begun) {
@@ -318,7 +316,7 @@ Result<bool> GroupEngine::wait_until_quiet(const TimePoint* deadline) {
   {
     // To its end: two listeners that drain do not wait for each other's turns.
     const BlockingRegion region;
-    end = quiet_.wait(lanes_are_empty, /*strict=*/false, deadline, scheduler_);
+    end = quiet_.drain([&] { return all.is_over(); }, deadline, scheduler_);
     KEYWAY_CHECK(end != WaitEnd::kStuck,
                  "tasks are left, but the simulation has nothing more to run");
     // Workers that left their lane may still be on their way out.
@@ -348,16 +346,13 @@ bool GroupEngine::drain_group(std::string_view key, Duration timeout) {
                                                 "\" has no tasks; drain_group() from outside"});
   }
   const std::optional<TimePoint> deadline = deadline_after(timeout);
-  const std::size_t hash = LaneTable::hash(key);
-  const auto has_no_task = [&] {
-    return table_.with_lane(key, hash, [](Lane* lane) { return lane == nullptr || lane->empty(); });
-  };
   const AllTasks all(*this, key);
   BlockedWait wait;
   if (Result<void> begun = wait.begin(all, deadline.has_value()); !begun) {
     throw Exception(begun.error());
   }
-  const WaitEnd end = quiet_.wait_for(has_no_task, deadline ? &*deadline : nullptr, scheduler_);
+  const WaitEnd end =
+      quiet_.wait_for([&] { return all.is_over(); }, deadline ? &*deadline : nullptr, scheduler_);
   KEYWAY_CHECK(end != WaitEnd::kStuck,
                "tasks are left, but the simulation has nothing more to run");
   wait.end(scheduler_);

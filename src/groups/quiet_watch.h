@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <utility>
 
 #include "base/futex.h"
 #include "base/mutex.h"
@@ -81,14 +82,12 @@ class QuietWatch {
     return begun && lanes_quiet() && uses_begun_if_unused(strict) == begun;
   }
 
-  // Waits until that is so.
+  // wait_for(), in which threads that drain do not wait for the uses of the calling thread.
   template <class Condition>
-  WaitEnd wait(Condition lanes_quiet, bool strict, const TimePoint* deadline,
-               Scheduler& scheduler) {
-    const auto quiet = [&] { return is_quiet(lanes_quiet, strict); };
+  WaitEnd drain(Condition condition, const TimePoint* deadline, Scheduler& scheduler) {
     const std::uint64_t own = ThreadContext::Use::count(this);
     set_draining(own);
-    const WaitEnd end = wait_for(quiet, deadline, scheduler);
+    const WaitEnd end = wait_for(std::move(condition), deadline, scheduler);
     set_draining(std::uint64_t{0} - own);
     return end;
   }

@@ -146,6 +146,29 @@ Result<std::unique_ptr<detail::TaskWait>> Waits::begin(TaskCore& waiter,
   }
   const bool in_own_lane = wait.task != nullptr && &wait.task->owner() == &waiter.owner() &&
                            waiter.group_key() == wait.task->group_key();
+  OfTask& task = begin_check(waiter, in_own_lane);
+  auto begun = std::make_unique<GroupWait>(task, in_own_lane);
+  if (Result<void> linked = begun->begin(wait); !linked) {
+    MutexLock lock(mutex_);
+    end_check(task, in_own_lane);
+    forget_if_over(task);
+    return linked.error();
+  }
+  Aftermath aftermath(scheduler_);
+  accept(task, in_own_lane, aftermath);
+  // Waits that nobody checked may keep a permit that others need.
+  if (wait.is_last_of_unchecked) intake_.room_shrank(waiter.group_key(), aftermath);
+  return std::unique_ptr<detail::TaskWait>(std::move(begun));
+}
+
+std::unique_ptr<detail::TaskWait> Waits::begin_rest(TaskCore& waiter) {
+  OfTask& task = begin_check(waiter, /*in_own_lane=*/false);
+  Aftermath aftermath(scheduler_);
+  accept(task, /*in_own_lane=*/false, aftermath);
+  return std::make_unique<GroupWait>(task, /*in_own_lane=*/false);
+}
+
+Waits::OfTask& Waits::begin_check(TaskCore& waiter, bool in_own_lane) {
   OfTask* task = nullptr;
   bool leaves_again = false;
   {
@@ -157,47 +180,24 @@ Result<std::unique_ptr<detail::TaskWait>> Waits::begin(TaskCore& waiter,
   }
   // The wait of another branch gets the permits again that this branch took: the check must know.
   if (leaves_again) WaitGraph::instance().leaves_again(waiter);
-  auto begun = std::make_unique<GroupWait>(*task, in_own_lane);
-  if (Result<void> linked = begun->begin(wait); !linked) {
-    MutexLock lock(mutex_);
-    end_check(*task, in_own_lane);
-    forget_if_over(*task);
-    return linked.error();
-  }
-  Aftermath aftermath(scheduler_);
-  bool leaves_gate = false;
-  {
-    MutexLock lock(mutex_);
-    end_check(*task, in_own_lane);
-    ++task->open;
-    if (in_own_lane) ++task->open_in_lane;
-    leaves_gate = give_back(*task, aftermath);
-  }
-  let_others_in(waiter, leaves_gate, aftermath);
-  // Waits that nobody checked may keep a permit that others need.
-  if (wait.is_last_of_unchecked) intake_.room_shrank(waiter.group_key(), aftermath);
-  return std::unique_ptr<detail::TaskWait>(std::move(begun));
+  return *task;
 }
 
-std::unique_ptr<detail::TaskWait> Waits::begin_rest(TaskCore& waiter) {
-  bool leaves_again = false;
-  {
-    MutexLock lock(mutex_);
-    const auto found = tasks_.find(&waiter);
-    leaves_again = found != tasks_.end() && found->second->open > 0;
-  }
-  if (leaves_again) WaitGraph::instance().leaves_again(waiter);
-  Aftermath aftermath(scheduler_);
-  OfTask* task = nullptr;
+void Waits::end_check(OfTask& task, bool in_own_lane) {
+  --task.in_check;
+  if (in_own_lane) --task.in_check_in_lane;
+}
+
+void Waits::accept(OfTask& task, bool in_own_lane, Aftermath& aftermath) {
   bool leaves_gate = false;
   {
     MutexLock lock(mutex_);
-    task = &of(waiter);
-    ++task->open;
-    leaves_gate = give_back(*task, aftermath);
+    end_check(task, in_own_lane);
+    ++task.open;
+    if (in_own_lane) ++task.open_in_lane;
+    leaves_gate = give_back(task, aftermath);
   }
-  let_others_in(waiter, leaves_gate, aftermath);
-  return std::make_unique<GroupWait>(*task, /*in_own_lane=*/false);
+  let_others_in(task.waiter, leaves_gate, aftermath);
 }
 
 // The graph hears of it first: others must not count on permits that the task will want back.
@@ -265,11 +265,6 @@ Runnable* Waits::give_back_permit(TaskCore& waiter) {
   Lane& lane = *waiter.lane();
   const bool post = intake_.change(lane, [&] { return lane.give_back(waiter.units()); });
   return post ? &lane : nullptr;
-}
-
-void Waits::end_check(OfTask& task, bool in_own_lane) {
-  --task.in_check;
-  if (in_own_lane) --task.in_check_in_lane;
 }
 
 void Waits::forget_if_over(OfTask& task) {

@@ -9,6 +9,27 @@
 //
 // A wait's life: begin -> checked by the WaitGraph -> permits given back -> ... -> end -> [lane] -> [gate] -> woken
 //
+// The permits of a task with waits (OfTask), under mutex_:
+//
+//   state      flags                        the task
+//   kHolds     neither permit is back       runs a branch, or its waits need none of its permits
+//   kAway      lane_back or gate_back       waits, without the permits that it gave back
+//   kAtGate    returning, not lane_back     stands at the gate for a global permit; it holds its lane's
+//   kInLane    returning, lane_back         stands in its lane's queue, as a Returning
+//
+//   state      event                        next state
+//   kHolds     a wait or a rest begins      kAway, or kHolds if the wait needs no permit
+//   kHolds     a branch ends                the same, for the waits of the other branches
+//   kHolds     a wait ends                  kHolds; its branch is woken
+//   kAway      a wait ends                  kInLane if lane_back, otherwise kAtGate
+//   kAtGate,
+//   kInLane    another wait ends            unchanged; its branch is woken with the others
+//   kAtGate    the gate gives a permit      kHolds, and the branches are woken; if lane_back was set meanwhile, kInLane,
+//                                           and the global permit goes on to the next lane
+//   kInLane    a worker takes it: came_back kHolds; the branches are woken
+//   any        give_back_permit             lane_back is set: kHolds becomes kAway
+//   kHolds     no wait is left              forgotten
+//
 // Thread safety: every method from any thread.
 #pragma once
 
@@ -75,6 +96,11 @@ class Waits {
   enum class Next { kNothing, kEnterLane, kEnterGate };
 
   OfTask& of(detail::TaskCore& waiter) KEYWAY_REQUIRES(mutex_);
+  // From begin_check() to end_check() the task is kept in tasks_, and others count on the permits that the wait will
+  // give back. accept() ends the check and opens the wait.
+  OfTask& begin_check(detail::TaskCore& waiter, bool in_own_lane) KEYWAY_EXCLUDES(mutex_);
+  void end_check(OfTask& task, bool in_own_lane) KEYWAY_REQUIRES(mutex_);
+  void accept(OfTask& task, bool in_own_lane, Aftermath& aftermath) KEYWAY_EXCLUDES(mutex_);
   // Gives back what the open waits need; let_others_in() comes next. True: it also leaves the gate.
   bool give_back(OfTask& task, Aftermath& aftermath) KEYWAY_REQUIRES(mutex_);
   void let_others_in(detail::TaskCore& waiter, bool leaves_gate, Aftermath& aftermath)
@@ -83,7 +109,6 @@ class Waits {
   Next begin_return(OfTask& task) KEYWAY_REQUIRES(mutex_);
   void return_by(OfTask& task, Next next, Aftermath& aftermath) KEYWAY_EXCLUDES(mutex_);
   void go_on(OfTask& task, Aftermath& aftermath) KEYWAY_REQUIRES(mutex_);
-  void end_check(OfTask& task, bool in_own_lane) KEYWAY_REQUIRES(mutex_);
   void forget_if_over(OfTask& task) KEYWAY_REQUIRES(mutex_);
   void end(OfTask& task, bool in_own_lane, detail::Wakeup& wakeup) KEYWAY_EXCLUDES(mutex_);
   Lane* has_global_permit(OfTask& task, Aftermath& aftermath) KEYWAY_EXCLUDES(mutex_);
