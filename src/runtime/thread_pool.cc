@@ -21,10 +21,10 @@
 namespace keyway {
 namespace {
 
-// A worker that finds nothing looks on for about 30 us before it sleeps: waking it costs the one
-// who posts 13 us and the task 40. Now and then it lets others have the core.
+// A worker that finds no work searches for about 30 us before it sleeps, and yields its core from time
+// to time. Waking a sleeping worker costs the poster 13 us and delays the task by 40 us.
 constexpr int kSearchRounds = 300;
-constexpr int kEagerRounds = 100;  // at first it looks often, later it leaves the line to others
+constexpr int kEagerRounds = 100;  // later rounds pause longer: the queue's cache line is shared
 constexpr int kRoundsBeforeYield = 100;
 constexpr int kYieldsOnOneCore = 8;
 
@@ -76,7 +76,7 @@ Worker* ThreadPool::Impl::this_worker() const {
 }
 
 void ThreadPool::Impl::post_from_outside(Runnable& runnable) {
-  if (this_thread.pool == this) return post(runnable);  // its own threads end before it does
+  if (this_thread.pool == this) return post(runnable);  // the pool outlives its own threads
   const PostsInProgress::Post in_progress(posts_);
   post(runnable);
 }
@@ -89,7 +89,7 @@ void ThreadPool::Impl::run(Worker& me) {
   TickClock clock;
   Turn turn{.clock = &clock};
   bool searching = true;   // as IdleProtocol::thread_started() has it
-  bool owes_wake = false;  // something was posted, and nobody looked whether others should come
+  bool owes_wake = false;  // an item was posted without wake_if_needed()
   while (true) {
     Woken woken = Woken::kToSearch;
     if (Runnable* item = ready_.pop()) {
@@ -97,13 +97,13 @@ void ThreadPool::Impl::run(Worker& me) {
       searching = false;
       if ((last_searcher || owes_wake) && !ready_.empty()) wake_if_needed();
       owes_wake = run_one(*item, turn, me);
-      // relaxed: a hint. More are active than should be when those who were blocked go on.
+      // relaxed: a hint. When blocked workers go on, more workers may be active than the target.
       if (!idle_.park_surplus(target_.load(std::memory_order_relaxed))) continue;
       if (owes_wake) wake_if_needed();
       woken = park_surplus(me);
     } else {
       if (!searching) searching = idle_.start_searching();
-      owes_wake = false;  // others have it
+      owes_wake = false;  // another worker took the item
       if (searching && search()) continue;
       woken = park(me, searching);
     }
@@ -112,7 +112,7 @@ void ThreadPool::Impl::run(Worker& me) {
   }
 }
 
-// True if the item is to run again: it was posted, and the caller must come for it, or wake others.
+// True if the item asked to run again. It was posted; the caller must search for it, or wake a worker.
 bool ThreadPool::Impl::run_one(Runnable& item, Turn& turn, Worker& me) {
   // The worker alone writes turn_edges; release pairs with wait_for_turns_in_progress().
   const std::uint64_t edge = me.turn_edges.load(std::memory_order_relaxed);
@@ -151,7 +151,7 @@ ThreadPool::Impl::Woken ThreadPool::Impl::park(Worker& me, bool searching) {
     enlist_parked(me);
     idle_.park(searching);
   }
-  // The last look, after it was said that this worker sleeps: see IdleProtocol.
+  // The last look into the queue, after idle_ says that this worker sleeps: see IdleProtocol.
   const bool stopping = stopping_.load(std::memory_order_seq_cst);
   if ((stopping || !ready_.empty()) && leave_parked(me)) {
     if (!stopping || !ready_.empty()) return Woken::kToSearch;
@@ -162,7 +162,7 @@ ThreadPool::Impl::Woken ThreadPool::Impl::park(Worker& me, bool searching) {
   return sleep(me);
 }
 
-// It counts as parked already. Others are active, so it need not look again.
+// The worker counts as parked already. Other workers are active, so it need not look into the queue again.
 ThreadPool::Impl::Woken ThreadPool::Impl::park_surplus(Worker& me) {
   {
     MutexLock lock(park_mutex_);
@@ -191,7 +191,7 @@ ThreadPool::Impl::Woken ThreadPool::Impl::sleep(Worker& me) {
   return Woken::kToSearch;
 }
 
-// What this thread keeps goes back; and if nobody works any more, what all keep.
+// Releases the memory that this thread caches and, if no worker is active, the shared caches.
 void ThreadPool::Impl::give_memory_back() {
   detail::release_thread_blocks();
   if (idle_.counts().active() > 0) return;
@@ -204,9 +204,9 @@ void ThreadPool::Impl::give_memory_back() {
 
 bool ThreadPool::Impl::leave_parked(Worker& me) {
   MutexLock lock(park_mutex_);
-  if (!me.in_parked_list) return false;  // somebody wakes this worker just now
+  if (!me.in_parked_list) return false;  // another thread is waking this worker
   delist_parked(me);
-  // It searches again: those who posted meanwhile may have left more than one item to it.
+  // The worker searches: several items may have been posted since it stopped searching.
   idle_.unpark_to_search();
   return true;
 }
@@ -244,7 +244,7 @@ void ThreadPool::Impl::wake_if_needed() {
     wake(target > base_threads_ ? std::min(kWakeAtOnce, target - counts.active()) : 1,
          /*unless_searching=*/true);
   }
-  // Nobody is left to wake, or more than one per core work: see to it that somebody watches them.
+  // No worker is left to wake, or all base threads are active: the service thread watches for blocked ones.
   if (counts.parked == 0 || counts.active() >= base_threads_) service_.want_ticks();
 }
 

@@ -34,7 +34,7 @@ bool ThreadPool::Impl::spawn() {
       worker.ended = true;
     });
   } catch (const std::system_error&) {
-    // The system has no thread to give. Those that are there go on.
+    // The system cannot start a thread. The pool goes on with the threads that it has.
     idle_.stop_searching();
     idle_.thread_ended();
     workers_.pop_back();
@@ -48,7 +48,7 @@ void ThreadPool::Impl::join_ended() {
   const auto first_ended = std::partition(workers_.begin(), workers_.end(),
                                           [](const auto& worker) { return !worker->ended; });
   for (auto worker = first_ended; worker != workers_.end(); ++worker) {
-    (*worker)->thread.join();  // it has left its last critical section
+    (*worker)->thread.join();  // at once: the thread has left its last critical section
     past_turns_ += (*worker)->turn_edges.load(std::memory_order_relaxed) / 2;
     past_parks_ += (*worker)->parks.load(std::memory_order_relaxed);
   }
@@ -62,7 +62,7 @@ bool ThreadPool::Impl::join_all() {
   return closed_;
 }
 
-// While work is ready and nobody looks for any: are the threads at work, or do they wait?
+// If work is ready and no worker searches for it, wakes or starts workers in place of blocked ones.
 bool ThreadPool::Impl::tick() {
   const IdleCounts counts = idle_.counts();
   if (ready_.empty() || counts.searching > 0) return ++quiet_ticks_ < kQuietTicksBeforeSleep;
@@ -96,7 +96,7 @@ void ThreadPool::Impl::begin_blocking() {
   if (me == nullptr) return;
   if (me->blocking_depth.fetch_add(1, std::memory_order_release) > 0) return;
   turn_watch_.changed();
-  // This thread is about to wait. What it waits for may be ready and need a thread.
+  // The target of this thread's wait may be ready, and need a thread.
   const unsigned target = target_.fetch_add(1, std::memory_order_relaxed) + 1;
   if (ready_.empty()) return;
   const IdleCounts counts = idle_.counts();

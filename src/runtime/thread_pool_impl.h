@@ -1,4 +1,5 @@
-// The inside of a ThreadPool. thread_pool.cc has what its workers do; thread_pool_growth.cc starts and joins them.
+// The implementation of ThreadPool. thread_pool.cc has the loop of its workers; thread_pool_growth.cc starts and joins
+// them.
 //
 // Thread safety: every public method from any thread.
 #pragma once
@@ -49,7 +50,7 @@ class ThreadPool::Impl {
  private:
   enum class Woken { kToSearch, kToEnd };
 
-  // What a worker does.
+  // The workers.
   void run(Worker& me);
   bool run_one(Runnable& item, Turn& turn, Worker& me);
   bool search() const;
@@ -64,7 +65,7 @@ class ThreadPool::Impl {
 
   Worker* this_worker() const;  // null: the calling thread is not of this pool
 
-  // How many threads work.
+  // The number of workers.
   void wake_if_needed();
   void wake(unsigned how_many, bool unless_searching) KEYWAY_EXCLUDES(park_mutex_);
   bool spawn() KEYWAY_EXCLUDES(workers_mutex_);
@@ -82,11 +83,11 @@ class ThreadPool::Impl {
 
   // Have their own synchronization.
   ReadyQueue ready_;
-  PostsInProgress posts_;  // of other threads
+  PostsInProgress posts_;  // by other threads
   alignas(64) IdleProtocol idle_;
-  std::atomic<unsigned> target_;  // how many may be active: a hint, so relaxed throughout
+  std::atomic<unsigned> target_;  // how many workers may be active: a hint, so relaxed throughout
   detail::Atomic<bool> stopping_{false};
-  alignas(64) TurnWatch turn_watch_;  // every turn reads it, and hardly anything writes it
+  alignas(64) TurnWatch turn_watch_;  // read by every turn, rarely written
 
   // The service thread's.
   alignas(64) int quiet_ticks_ = 0;

@@ -126,7 +126,7 @@ void WaitGraph::link(Edge& edge) {
   edge_count_.store(edges_.size(), std::memory_order_relaxed);
 }
 
-// Nothing depends on what it waits for any more.
+// The edge does not depend on its target any more.
 void WaitGraph::unlink_target(Edge& edge) {
   if (std::exchange(edge.over_, true)) return;
   if (edge.work != nullptr && edge.work->operation() == 0) --work_edges_;
