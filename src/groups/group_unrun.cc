@@ -28,7 +28,7 @@ Error shutdown_error(const TaskCore& task) {
 // ---- rejected
 
 GroupEngine::Rejected GroupEngine::end_full(TaskCore& task, IfFull if_full) {
-  // From here on a thread that closes waits for this one; if it was closed before, nothing more is run.
+  // The use first: either close() waits for it, or closed() is true and no rejection handler or task runs here.
   const QuietWatch::Use use(quiet_);
   if (table_.closed()) refuse_closed(task);
   if (if_full == IfFull::kAskPolicy) return reject(task);
@@ -75,12 +75,12 @@ void GroupEngine::refuse_wait(TaskCore& task) {
 }
 
 void GroupEngine::refuse_closed(TaskCore& task) {
-  const Exception error(detail::shutdown_error(task));  // it names the task, which ends here
+  const Exception error(detail::shutdown_error(task));  // before end_unrun() frees the task
   end_unrun(task, TaskStatus::kRejected, nullptr, RejectionReason::kShutdown);
   throw error;
 }
 
-// ---- taken out of its lane
+// ---- cancelled or expired
 
 bool GroupEngine::cancel(TaskCore& task) {
   const QuietWatch::Use use(quiet_);
@@ -98,7 +98,7 @@ bool GroupEngine::cancel(TaskCore& task) {
   return !task.done() && task.operations().request_stop(task);
 }
 
-// Often on the timer thread: its users are told elsewhere.
+// May be called by the timer thread, so user code must not run here: endings_ notifies on other threads.
 void GroupEngine::expire(TaskCore& task) noexcept {
   const QuietWatch::Use use(quiet_);
   Aftermath aftermath(scheduler_);
@@ -133,11 +133,9 @@ bool GroupEngine::withdraw(TaskCore& task, bool expired, Aftermath& aftermath) {
   return withdrawn.withdrawn;
 }
 
-// ---- its end
+// ---- the end
 
-// ---- ended without having run
-
-// What is to be told of it. From here on it is nowhere any more.
+// Makes the ending of a task that is in no lane and no line.
 Ending GroupEngine::unrun(TaskCore& task, TaskStatus status, std::exception_ptr error,
                           RejectionReason reason, Aftermath& aftermath) noexcept {
   intake_.give_up_place(task, aftermath);
@@ -177,7 +175,7 @@ void GroupEngine::tell(Ending& ending) noexcept {
 }
 
 void GroupEngine::tell_posted(Ending& ending) noexcept {
-  const QuietWatch::Use use(quiet_);  // this thread's, in place of the posted use
+  const QuietWatch::Use use(quiet_);  // replaces the use of the posted helper: a listener may drain
   quiet_.end();
   if (ending.task != nullptr) tell(ending);
 }
