@@ -1,4 +1,4 @@
-// A wait for a lock, as the graph of all waits sees it.
+// A wait for a lock in the WaitGraph.
 #pragma once
 
 #include <memory>
@@ -19,14 +19,15 @@ class LockWait final : private WantedLock {
   LockWait(const LockWait&) = delete;
   LockWait& operator=(const LockWait&) = delete;
 
-  // Comes before it stands in line. `blocks`: the calling thread waits, not a coroutine. Within a task, it is that task's
-  // wait: others may have its global permit meanwhile. An error (kWaitCycle, kNoThread) if the wait would never end.
+  // To be called before the waiter stands in line. `blocks`: the wait blocks the calling thread, and is not
+  // a coroutine's. A task gives its global permit back for the wait. An error (kWaitCycle, kNoThread) if
+  // the wait would never end.
   Result<void> begin(bool blocks);
-  // The wait is over. Wakes when the task has its permits again, perhaps at once.
+  // Ends the wait. Wakes when the task has its permits again, perhaps at once.
   void end(Wakeup& wakeup);
-  // The same for a thread: blocks until the permits are back.
+  // The same for a thread: blocks until the task has its permits.
   void end();
-  // The waiter has gone on.
+  // Unlinks the wait, when the waiter has gone on.
   void forget();
 
  private:
@@ -38,7 +39,7 @@ class LockWait final : private WantedLock {
   const std::size_t hash_;
   LockWaiter& waiter_;
   std::unique_ptr<TaskWait> of_task_;
-  // Of a wait outside of tasks.
+  // For a waiter that is not a task.
   WaitGraph::Edge edge_;
   bool linked_ = false;
 };
