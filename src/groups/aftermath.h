@@ -1,10 +1,11 @@
-// The posts and wake-ups of one operation of the engine. They are performed when the operation is complete.
+// The posts and wake-ups of one operation of the engine. They are performed when the operation is
+// complete.
 //
-// The rule of this room: user code runs only when the engine's state is complete: the permits are back,
-// the next task can start, and no lock is held. User code is a listener, a rejection handler, a
-// continuation, the destructor of a callable or value, or a foreign execute() behind Scheduler::post().
-// So an operation collects here which lanes to post and which waiters to wake. Listeners, results and
-// destructors come after that: see GroupEngine::complete() and Endings.
+// The rule of this room: user code runs only when the engine's state is complete: the permits are
+// back, the next task can start, and no lock is held. User code is a listener, a rejection handler,
+// a continuation, the destructor of a callable or value, or a foreign execute() behind
+// Scheduler::post(). So an operation collects here which lanes to post and which waiters to wake.
+// Listeners, results and destructors come after that: see GroupEngine::complete() and Endings.
 //
 //   Aftermath aftermath(scheduler_);
 //   { MutexLock lock(mutex_); ...; aftermath.post(lane); }
@@ -25,8 +26,8 @@ namespace keyway {
 class Aftermath {
  public:
   enum class By { kOwner, kAnybody };
-  // kAnybody: the calling thread may be one that only wakes a task, and does not keep the scheduler alive; it posts by
-  // Scheduler::post_from_outside().
+  // kAnybody: the calling thread may be one that only wakes a task, and does not keep the scheduler
+  // alive; it posts by Scheduler::post_from_outside().
   explicit Aftermath(Scheduler& scheduler, By by = By::kOwner)
       : scheduler_(scheduler), from_outside_(by == By::kAnybody) {}
   ~Aftermath() {
@@ -52,7 +53,8 @@ class Aftermath {
     more().room_waiters.push_back({&waiter, true, &task});
   }
 
-  // REQUIRES: no lock is held. A posted lane or a woken waiter may destroy the objects of this operation.
+  // REQUIRES: no lock is held. A posted lane or a woken waiter may destroy the objects of this
+  // operation.
   void perform();
 
  private:

@@ -1,5 +1,5 @@
-// A wait of the calling thread for a task, from its check to its end. If the caller runs a task, that
-// task gives back the permits that the other one needs, and has them again when end() returns.
+// A wait of the calling thread for a task, from its check to its end. If the caller runs a task,
+// that task gives back the permits that the other one needs, and has them again when end() returns.
 //
 //   BlockedWait wait;
 //   if (Result<void> begun = wait.begin(task, bounded); !begun) return begun.error();
@@ -33,9 +33,9 @@ class BlockedWait {
   // The same for work that is not a single task.
   Result<void> begin(const WantedWork& work, bool bounded);
   // For a thread that will wait for several tasks. announce() checks the wait and links it into the
-  // WaitGraph, which then refuses waits that would close a cycle. It gives no permits back, and user
-  // code may run after it. begin_announced() gives back the permits that the task needs; after it the
-  // thread only waits.
+  // WaitGraph, which then refuses waits that would close a cycle. It gives no permits back, and
+  // user code may run after it. begin_announced() gives back the permits that the task needs; after
+  // it the thread only waits.
   Result<void> announce(detail::TaskCore& target);
   void begin_announced(bool is_last);
 
@@ -44,8 +44,9 @@ class BlockedWait {
     begin_end();
     finish_end(target);
   }
-  // The same in two steps, for a thread with several waits: the task gets its permits when begin_end()
-  // was called for all of them. An announced wait stays linked until it is destroyed, and may begin again.
+  // The same in two steps, for a thread with several waits: the task gets its permits when
+  // begin_end() was called for all of them. An announced wait stays linked until it is destroyed,
+  // and may begin again.
   void begin_end();
   void finish_end(Scheduler& target);
 

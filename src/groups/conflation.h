@@ -21,8 +21,8 @@ class ConflationTable {
  public:
   using References = std::vector<detail::CoreReference>;
 
-  // Adds `task`, unless a task with its id forbids it. With kToRun, `task` is in the table and may run;
-  // with kOneToFollow it follows another task; otherwise it is not in the table.
+  // Adds `task`, unless a task with its id forbids it. With kToRun, `task` is in the table and may
+  // run; with kOneToFollow it follows another task; otherwise it is not in the table.
   enum class Found { kToRun, kAnOlderOne, kOneToFollow, kOneOfAnotherType };
   Found enter(detail::TaskCore& task) KEYWAY_EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
@@ -45,8 +45,8 @@ class ConflationTable {
     return Found::kToRun;
   }
 
-  // The unfinished tasks that were submitted before `task`, in the order of arrival. `superseded`: marks
-  // them, so that each of them ends when it enters its queue.
+  // The unfinished tasks that were submitted before `task`, in the order of arrival. `superseded`:
+  // marks them, so that each of them ends when it enters its queue.
   References older_than(const detail::TaskCore& task, bool superseded) KEYWAY_EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
     const auto found = entries_.find(name_of(task));
@@ -55,8 +55,8 @@ class ConflationTable {
     for (const auto& [arrival, other] : found->second.live) {
       if (arrival >= task.extras().arrival) break;
       other->retain();
-      // relaxed: the other task reads it after it has entered its queue, and the caller looks for it in
-      // that queue, under the same lock.
+      // relaxed: the other task reads it after it has entered its queue, and the caller looks for
+      // it in that queue, under the same lock.
       if (superseded) other->extras().superseded.store(true, std::memory_order_relaxed);
       older.emplace_back(other);
     }
@@ -95,7 +95,8 @@ class ConflationTable {
     return true;
   }
 
-  // Calls visit(TaskCore&) for the task that `task` follows. That task cannot leave the table meanwhile.
+  // Calls visit(TaskCore&) for the task that `task` follows. That task cannot leave the table
+  // meanwhile.
   template <class Visit>
   void with_leader(const detail::TaskCore& task, Visit visit) KEYWAY_EXCLUDES(mutex_) {
     MutexLock lock(mutex_);

@@ -45,8 +45,8 @@ void Dispatch::set_global_limit(std::uint32_t limit, Aftermath& aftermath) {
   }
 }
 
-// A lane holds no global permit while a pause or a rate holds its turn. True: the lane had one, and the
-// caller gives it back after it has stored the turn. REQUIRES: the caller still has the turn.
+// A lane holds no global permit while a pause or a rate holds its turn. True: the lane had one, and
+// the caller gives it back after it has stored the turn. REQUIRES: the caller still has the turn.
 bool Dispatch::take_served_permit(Lane& lane) {
   if (!std::exchange(lane.has_global_permit, false)) return false;
   pin_for_gate(lane);  // leave_gate() unpins
@@ -84,8 +84,8 @@ bool Dispatch::hold(Lane& lane, Aftermath& aftermath) {
 
 // ---- rates
 
-// Only the worker with the lane's turn takes its tokens. So a token that is there before enter_gate() is
-// there afterwards, and a lane in the gate's line takes none.
+// Only the worker with the lane's turn takes its tokens. So a token that is there before
+// enter_gate() is there afterwards, and a lane in the gate's line takes none.
 Dispatch::Admitted Dispatch::admit_rated(Lane& lane, GroupState& state, Aftermath& aftermath) {
   bool has_token = false;
   {
@@ -111,7 +111,8 @@ void Dispatch::give_token_back(Lane& lane, Aftermath& aftermath) {
   unpark(lane, aftermath);
 }
 
-// False if the lane need not wait for a token: a task of it returns from a wait, or end_rates() was called.
+// False if the lane need not wait for a token: a task of it returns from a wait, or end_rates() was
+// called.
 bool Dispatch::park(Lane& lane, GroupState& state, Aftermath& aftermath) {
   bool had_permit = false;
   {

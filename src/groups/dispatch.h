@@ -1,8 +1,9 @@
-// Decides whether a worker with a lane's turn may take a task: not while the executor is paused, the
-// group has no token of its rate, or the global limit is reached. Dispatch keeps such a turn, without a
-// permit, and posts it when a worker may take a task.
+// Decides whether a worker with a lane's turn may take a task: not while the executor is paused,
+// the group has no token of its rate, or the global limit is reached. Dispatch keeps such a turn,
+// without a permit, and posts it when a worker may take a task.
 //
-// Thread safety: every method from any thread. Posts go into the caller's Aftermath, outside of the locks.
+// Thread safety: every method from any thread. Posts go into the caller's Aftermath, outside of the
+// locks.
 #pragma once
 
 #include <cstdint>
@@ -26,8 +27,8 @@ class Dispatch {
   // `shares`: every lane has a GroupState, and the gate serves lanes by their shares.
   Dispatch(const GroupPolicy& policy, Scheduler& scheduler, LaneTable& table, bool shares);
 
-  // kNo: Dispatch keeps the turn. Otherwise the caller may take a task; it holds a global permit, if
-  // there is a global limit, and with kWithToken a token of the group's rate.
+  // kNo: Dispatch keeps the turn. Otherwise the caller may take a task; it holds a global permit,
+  // if there is a global limit, and with kWithToken a token of the group's rate.
   // REQUIRES: the caller has the lane's turn.
   enum class Admitted { kNo, kYes, kWithToken };
   Admitted admit(Lane& lane, GroupState* state, Aftermath& aftermath) {
@@ -38,14 +39,16 @@ class Dispatch {
       return admit_rated(lane, *state, aftermath);
     return gate_ == nullptr || enter_gate(lane) ? Admitted::kYes : Admitted::kNo;
   }
-  // For a token that was not needed: the worker took a task that returns from a wait, or found no task.
+  // For a token that was not needed: the worker took a task that returns from a wait, or found no
+  // task.
   void give_token_back(Lane& lane, Aftermath& aftermath) KEYWAY_EXCLUDES(mutex_);
 
   // Gives a global permit of `lane` back. Without shares, the lane may be freed already.
   void leave_gate(Lane& lane, Aftermath& aftermath) {
     if (gate_ != nullptr) pass_permit_on(lane, aftermath);
   }
-  // Asks for a global permit, ahead of all lanes. True: `returner` has it. False: the gate calls go_on() later.
+  // Asks for a global permit, ahead of all lanes. True: `returner` has it. False: the gate calls
+  // go_on() later.
   bool enter_gate_again(GlobalGate::Returner& returner) { return gate_->enter_again(returner); }
   bool has_gate() const { return gate_ != nullptr; }
   // Whether a worker should end its turn after each task.

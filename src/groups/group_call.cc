@@ -1,8 +1,8 @@
 // Submits that block: for room in the queue, or for the end of the task, which the submitter may run itself.
 //
-// A caller links its wait into the WaitGraph before its task can begin. So the graph refuses the last of
-// the calls that would wait for each other while the task of that call has not begun. A caller always
-// waits for a task that has begun.
+// A caller links its wait into the WaitGraph before its task can begin. So the graph refuses the
+// last of the calls that would wait for each other while the task of that call has not begun. A
+// caller always waits for a task that has begun.
 #include <optional>
 #include <utility>
 

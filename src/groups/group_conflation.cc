@@ -102,7 +102,8 @@ bool GroupEngine::take_out_superseded(TaskCore& task, Aftermath& aftermath) {
   return true;
 }
 
-// Called by the thread that made room, so user code must not run here: endings_ notifies on other threads.
+// Called by the thread that made room, so user code must not run here: endings_ notifies on other
+// threads.
 void GroupEngine::came_in(TaskCore& task) noexcept {
   if (!is_conflated(task)) return;
   const QuietWatch::Use use(quiet_);
@@ -151,8 +152,9 @@ void GroupEngine::end_superseded(TaskCore& task) {
   end_unrun(task, TaskStatus::kCancelled, superseded_error());
 }
 
-// Copies the value for the followers before tell_end(): after it, the task's handle may take the value.
-// Adds the followers to endings_ before tell_end(), because a listener of this task may wait for them.
+// Copies the value for the followers before tell_end(): after it, the task's handle may take the
+// value. Adds the followers to endings_ before tell_end(), because a listener of this task may wait
+// for them.
 void GroupEngine::tell_all_ends(TaskCore& task, TaskStatus status, TimePoint ended, bool ran,
                                 RejectionReason reason) noexcept {
   std::vector<Ending> followers = followers_of(task, status, ended, reason);

@@ -105,7 +105,8 @@ void GroupEngine::adapt(Lane& lane, Duration took, TimePoint now) {
     state.adaptive_until = now + kLearntIsKept;
     state.learnt = limit;
   }
-  // Two tasks that end together may arrive here in either order, so each loops until it has set the newest limit.
+  // Two tasks that end together may arrive here in either order, so each loops until it has set the
+  // newest limit.
   Aftermath aftermath(scheduler_);
   LaneLimits limits = lane.limits();
   while (limits.running != limit) {
@@ -239,8 +240,8 @@ bool GroupEngine::shutdown(Duration timeout) {
     shutdown();
     return false;
   }
-  // The WaitGraph refuses the wait if a task depends on the calling thread, for example on the end of a
-  // task whose listener calls this. Then shutdown() returns without waiting.
+  // The WaitGraph refuses the wait if a task depends on the calling thread, for example on the end
+  // of a task whose listener calls this. Then shutdown() returns without waiting.
   const std::optional<TimePoint> deadline = deadline_after(timeout);
   if (wait_until_quiet(deadline ? &*deadline : nullptr).value_or(false)) return true;
   shutdown();
@@ -253,7 +254,8 @@ class GroupEngine::AllTasks final : public WantedWork {
  public:
   explicit AllTasks(GroupEngine& engine, std::optional<std::string_view> key = std::nullopt)
       : engine_(engine), key_(key) {}
-  // Without tasks the wait needs no thread. The waits of a task that is submitted later are checked against this one.
+  // Without tasks the wait needs no thread. The waits of a task that is submitted later are checked
+  // against this one.
   Scheduler* scheduler() const override { return is_over() ? nullptr : &engine_.scheduler_; }
   bool includes(const TaskCore* task, const WantedWork* wanted) const override {
     if (task == nullptr || &task->owner() != &engine_) return false;
@@ -305,8 +307,8 @@ void GroupEngine::close() {
 
 // ---- waiting until there are no tasks
 
-// Waits until the engine has no tasks. False: the deadline passed first. An error (kWaitCycle, kNoThread) if the wait
-// could never end.
+// Waits until the engine has no tasks. False: the deadline passed first. An error (kWaitCycle,
+// kNoThread) if the wait could never end.
 Result<bool> GroupEngine::wait_until_quiet(const TimePoint* deadline) {
   const AllTasks all(*this);
   BlockedWait wait;
@@ -315,7 +317,8 @@ Result<bool> GroupEngine::wait_until_quiet(const TimePoint* deadline) {
   }
   WaitEnd end{};
   {
-    // Covers wait_for_turns_in_progress(), too, so that two draining listeners do not wait for each other's turns.
+    // Covers wait_for_turns_in_progress(), too, so that two draining listeners do not wait for each
+    // other's turns.
     const BlockingRegion region;
     end = quiet_.drain([&] { return all.is_over(); }, deadline, scheduler_);
     KEYWAY_CHECK(end != WaitEnd::kStuck,

@@ -114,8 +114,9 @@ bool GroupEngine::enqueue_if_room(TaskCore& task, std::size_t hash) {
   return !stands_in_line && enter_with_extras(task, hash, nullptr);
 }
 
-// To be called before the task enters its lane, because it may end at any time after that. If the timer
-// fires before the task has entered, it finds nothing to end, and after_entering() checks the time again.
+// To be called before the task enters its lane, because it may end at any time after that. If the
+// timer fires before the task has entered, it finds nothing to end, and after_entering() checks the
+// time again.
 void GroupEngine::start_expiry(TaskCore& task) {
   if (task.extras().expires) {
     scheduler_.add_timer(task.extras().expiry, task.extras().expires_at);
@@ -279,8 +280,9 @@ bool GroupEngine::ends_silently(const TaskCore& task, TaskStatus status) const {
          task.operations().value_is_silent && !is_conflated(task);
 }
 
-// Gives the task's permits back, before the result is published. `go_on`: the next task of the lane gets
-// them. `turn`: if not null, the calling thread runs no user code before it can come back for the lane.
+// Gives the task's permits back, before the result is published. `go_on`: the next task of the lane
+// gets them. `turn`: if not null, the calling thread runs no user code before it can come back for
+// the lane.
 LaneTake GroupEngine::leave_lane(TaskCore& task, TaskStatus status, bool go_on, Turn* turn) {
   Aftermath aftermath(scheduler_);
   Lane& lane = *task.lane();
@@ -288,8 +290,8 @@ LaneTake GroupEngine::leave_lane(TaskCore& task, TaskStatus status, bool go_on, 
   const LaneTake left =
       intake_.change(lane, [&] { return lane.finish(outcome_of(status), go_on, task.units()); });
   if (left.post_turn) {
-    // The permits of a costly task may be enough for two tasks. If this worker runs the first one, another
-    // worker must come for the second.
+    // The permits of a costly task may be enough for two tasks. If this worker runs the first one,
+    // another worker must come for the second.
     if (turn != nullptr && left.waiter == nullptr) {
       turn->again = &lane;
     } else {
@@ -343,8 +345,8 @@ void GroupEngine::end_of_callers(TaskCore& task, TaskStatus status) {
 void GroupEngine::tell_end(TaskCore& task, TaskStatus status, TimePoint ended, bool ran,
                            RejectionReason reason) noexcept {
   if (policy_.listener != nullptr) {
-    // A wait in the listener belongs to the task, so the WaitGraph refuses a wait for the task itself, or
-    // for a task that waits for it.
+    // A wait in the listener belongs to the task, so the WaitGraph refuses a wait for the task
+    // itself, or for a task that waits for it.
     task.set_ending();
     const detail::CurrentTaskScope scope(&task, &detail::Operation::current());
     tell_listener([&](auto& listener) {

@@ -1,5 +1,5 @@
-// The implementation of GroupExecutor: takes tasks from submit to their last event. It has no threads: a
-// Scheduler runs the turns of its lanes.
+// The implementation of GroupExecutor: takes tasks from submit to their last event. It has no
+// threads: a Scheduler runs the turns of its lanes.
 //
 // The path of a task, in group_engine.cc; the ends of tasks that never run are in group_unrun.cc:
 //   enqueue -> [reject] -> Intake -> lane -> run_turn (Dispatch) -> run_task -> leave_lane -> complete -> publish
@@ -53,14 +53,15 @@ class GroupEngine final : public LaneOwner,
                           public IdleListener,
                           private Endings::Teller {
  public:
-  // `shared`: the scheduler also runs work of others, so the engine does not wait for all of its turns.
+  // `shared`: the scheduler also runs work of others, so the engine does not wait for all of its
+  // turns.
   GroupEngine(GroupPolicy policy, Scheduler& scheduler, bool shared);
   ~GroupEngine();
 
   // ---- submitting
 
-  // `hash`: of the task's key. `lane`: pinned, or null to find it by key. Returns the reason if the task
-  // was rejected. Throws Exception (kShutdown) when the engine is closed.
+  // `hash`: of the task's key. `lane`: pinned, or null to find it by key. Returns the reason if the
+  // task was rejected. Throws Exception (kShutdown) when the engine is closed.
   using Rejected = std::optional<RejectionReason>;
   enum class IfFull { kAskPolicy, kTurnAway };
   Rejected enqueue(detail::TaskCore& task, std::size_t hash, Lane* lane,
@@ -73,7 +74,8 @@ class GroupEngine final : public LaneOwner,
     if (observer_ != nullptr || policy_.oldest_first) task.set_started(scheduler_.now());
     tell_listener([&](auto& listener) { listener.on_submitted(task.group_key(), task.task_id()); });
   }
-  // True if the task has entered its queue. Otherwise the caller calls wait_for_room() or turn_away() next.
+  // True if the task has entered its queue. Otherwise the caller calls wait_for_room() or
+  // turn_away() next.
   bool enqueue_if_room(detail::TaskCore& task, std::size_t hash);
   // Rejects a task because the WaitGraph refused the submitter's wait. Throws as enqueue() does.
   void refuse_wait(detail::TaskCore& task);
@@ -88,9 +90,10 @@ class GroupEngine final : public LaneOwner,
   bool is_inside(std::string_view key) const;
   // Runs a task here and now, as a part of the one that the calling thread runs.
   void run_inside(detail::TaskCore& task);
-  // Submits a task, and blocks until it has ended if `waits`. `caller_runs`: whether the calling thread
-  // runs the task when its turn comes; then it also blocks. An error if the task was rejected, or a
-  // shutdown ended it before it began. Throws as enqueue(). REQUIRES: the caller has a reference to the task.
+  // Submits a task, and blocks until it has ended if `waits`. `caller_runs`: whether the calling
+  // thread runs the task when its turn comes; then it also blocks. An error if the task was
+  // rejected, or a shutdown ended it before it began. Throws as enqueue(). REQUIRES: the caller has
+  // a reference to the task.
   enum class CallerRuns { kNever, kIfFull, kAlways };
   Result<void> call(detail::TaskCore& task, std::size_t hash, CallerRuns caller_runs, bool waits);
 

@@ -28,7 +28,8 @@ Error shutdown_error(const TaskCore& task) {
 // ---- rejected
 
 GroupEngine::Rejected GroupEngine::end_full(TaskCore& task, IfFull if_full) {
-  // The use first: either close() waits for it, or closed() is true and no rejection handler or task runs here.
+  // The use first: either close() waits for it, or closed() is true and no rejection handler or
+  // task runs here.
   const QuietWatch::Use use(quiet_);
   if (table_.closed()) refuse_closed(task);
   if (if_full == IfFull::kAskPolicy) return reject(task);
@@ -98,7 +99,8 @@ bool GroupEngine::cancel(TaskCore& task) {
   return !task.done() && task.operations().request_stop(task);
 }
 
-// May be called by the timer thread, so user code must not run here: endings_ notifies on other threads.
+// May be called by the timer thread, so user code must not run here: endings_ notifies on other
+// threads.
 void GroupEngine::expire(TaskCore& task) noexcept {
   const QuietWatch::Use use(quiet_);
   Aftermath aftermath(scheduler_);

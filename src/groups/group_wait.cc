@@ -72,8 +72,8 @@ detail::TaskOwner::Need GroupEngine::need(TaskCore& task) {
     const std::uint64_t in_line = intake_.largest_cost_in_line(lane_of_task);
     need.room = std::max(need.room, std::min(in_line, need.limit));
   }
-  // A queued task needs a thread to run, and a suspended coroutine needs one to go on. A plain task that
-  // runs has a thread; if it waits and there is a gate, its return needs one.
+  // A queued task needs a thread to run, and a suspended coroutine needs one to go on. A plain task
+  // that runs has a thread; if it waits and there is a gate, its return needs one.
   need.thread = need.room > 0 || outside || task.operations().is_coroutine ||
                 (dispatch_.has_gate() && waits_.is_waiting(task));
   return need;

@@ -133,8 +133,9 @@ Lane& Intake::pin(std::string_view key, Aftermath& aftermath) {
   return *lane;
 }
 
-// evict_group() marks the lane, then checks here for a waiting submit. A submit joins the line, then
-// checks here for the mark. Both lock the line's mutex in between, so one of them sees the other.
+// evict_group() marks the lane, then checks here for a waiting submit. A submit joins the line,
+// then checks here for the mark. Both lock the line's mutex in between, so one of them sees the
+// other.
 void Intake::update_if_waited_for(Lane& lane, Aftermath& aftermath) {
   {
     MutexLock lock(room_line_.mutex);
@@ -143,7 +144,8 @@ void Intake::update_if_waited_for(Lane& lane, Aftermath& aftermath) {
   if (lane.limits_stale.exchange(false, std::memory_order_relaxed)) update_limits(lane, aftermath);
 }
 
-// Two threads that change limits may arrive here in either order, so each loops until it has set the newest limits.
+// Two threads that change limits may arrive here in either order, so each loops until it has set
+// the newest limits.
 void Intake::update_limits(Lane& lane, Aftermath& aftermath) {
   std::uint64_t told = 0;
   do {

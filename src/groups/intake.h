@@ -1,7 +1,8 @@
-// Puts tasks into their lanes: resolves limits, counts the global queue, and keeps the line of submits
-// that wait for room.
+// Puts tasks into their lanes: resolves limits, counts the global queue, and keeps the line of
+// submits that wait for room.
 //
-// Thread safety: every method from any thread. Posts go into the caller's Aftermath, outside of the locks.
+// Thread safety: every method from any thread. Posts go into the caller's Aftermath, outside of the
+// locks.
 #pragma once
 
 #include <memory>
@@ -32,10 +33,12 @@ class Intake {
   // Whether a task behind it in the queue may need more than one permit before it can run.
   static bool is_costly(const detail::TaskCore& task) { return rank_of(task).cost > 1; }
 
-  // Performs an operation that may change how many tasks of the lane could run, and counts the change.
+  // Performs an operation that may change how many tasks of the lane could run, and counts the
+  // change.
   template <class Operation>
   auto change(Lane& lane, Operation operation);
-  // A waiting task that holds only its lane's permit does not count as able to run. `waits`: it begins to wait.
+  // A waiting task that holds only its lane's permit does not count as able to run. `waits`: it
+  // begins to wait.
   void count_waiting(bool waits);
   // Frees the place in the global queue of a task that starts, or ends without having run.
   void give_up_place(detail::TaskCore& task, Aftermath& aftermath);
@@ -48,15 +51,15 @@ class Intake {
   void update_if_waited_for(Lane& lane, Aftermath& aftermath);
   void set_limits(Lane& lane, LaneLimits limits, Aftermath& aftermath);
   void set_global_limit(std::uint32_t limit, Aftermath& aftermath);
-  // To be called after the lane's limit went down or a costlier task entered its queue: waiting tasks may have to give
-  // permits back (see WaitGraph::room_shrank()).
+  // To be called after the lane's limit went down or a costlier task entered its queue: waiting
+  // tasks may have to give permits back (see WaitGraph::room_shrank()).
   void room_shrank(std::string_view key, Aftermath& aftermath);
 
   // ---- submits that wait for room
 
   void wait_for_room(detail::TaskCore& task, detail::RoomWaiter& waiter, Aftermath& aftermath);
-  // Puts `task` into the place of `old`, a task of the same group, and returns the entry of `old`. If `old`
-  // is not in the line, `task` does not enter it, and the entry has no task.
+  // Puts `task` into the place of `old`, a task of the same group, and returns the entry of `old`.
+  // If `old` is not in the line, `task` does not enter it, and the entry has no task.
   RoomLine::Entry wait_in_place_of(detail::TaskCore& old, detail::TaskCore& task,
                                    detail::RoomWaiter& waiter, Aftermath& aftermath);
   // Takes a task out of the line. The entry has no task if the task is not in the line.
@@ -64,15 +67,16 @@ class Intake {
   // Takes all tasks out of the line. The caller unpins their lanes.
   std::vector<RoomLine::Entry> stop_all() { return room_line_.remove_all(); }
   std::size_t waiting_for_room() const { return room_line_.size(); }
-  // The maximum cost of the tasks that wait for room in `lane`; 0: none waits. The lane may be freed.
+  // The maximum cost of the tasks that wait for room in `lane`; 0: none waits. The lane may be
+  // freed.
   std::uint32_t largest_cost_in_line(Lane* lane) {
     return room_line_.empty() ? 0 : room_line_.largest_cost(lane);
   }
   // Whether submits wait for room in this group.
   bool has_line(std::string_view key, std::size_t hash);
 
-  // Lets waiting tasks in after an operation that may have made room in this lane or in the global queue.
-  // The lane may be freed. REQUIRES: no lock is held.
+  // Lets waiting tasks in after an operation that may have made room in this lane or in the global
+  // queue. The lane may be freed. REQUIRES: no lock is held.
   void made_room(Lane& lane, Aftermath& aftermath) {
     if (!room_line_.empty()) [[unlikely]]
       let_in_after(lane, aftermath);

@@ -50,8 +50,8 @@ void JoinedTasks::wait(const std::stop_token& stop) {
   if (refused_) throw Exception(*std::move(refused_));
 }
 
-// False if stop was requested. The waits have ended then, because the caller cancels tasks next, which
-// runs user code.
+// False if stop was requested. The waits have ended then, because the caller cancels tasks next,
+// which runs user code.
 bool JoinedTasks::wait_for_ends(const std::stop_token& stop) {
   for (const Joined& joined : tasks_) joined.wait->begin_announced(&joined == &tasks_.back());
   WaitEnd end = WaitEnd::kDone;

@@ -24,12 +24,12 @@ class LimitBook {
   // The limits of all groups if they are equal and were never changed; otherwise null.
   const LaneLimits* uniform() const { return uniform_ && changes() == 0 ? &*uniform_ : nullptr; }
 
-  // Changes the limits that are set in `limits`. An error (kInvalidArgument) for a value that is out of
-  // range, or that cannot be changed.
+  // Changes the limits that are set in `limits`. An error (kInvalidArgument) for a value that is
+  // out of range, or that cannot be changed.
   Result<void> change(std::string_view key, const GroupLimits& limits) KEYWAY_EXCLUDES(mutex_);
   void forget_changes(std::string_view key) KEYWAY_EXCLUDES(mutex_);
-  // The number of changes so far. A thread that made a lane compares it with the number before resolve(),
-  // and updates the lane's limits if they differ.
+  // The number of changes so far. A thread that made a lane compares it with the number before
+  // resolve(), and updates the lane's limits if they differ.
   std::uint64_t changes() const { return changes_.load(std::memory_order_acquire); }
 
  private:

@@ -1,8 +1,8 @@
 // Counts the uses of an engine, and waits until it is quiet: no task in its lanes, and no use.
 //
-// A use is a scope in which a thread works in the engine, or a posted item that has not run. A thread that
-// drains inside uses of its own (a listener) does not wait for them, nor do other threads that drain
-// meanwhile. The engine's destructor waits for all uses.
+// A use is a scope in which a thread works in the engine, or a posted item that has not run. A
+// thread that drains inside uses of its own (a listener) does not wait for them, nor do other
+// threads that drain meanwhile. The engine's destructor waits for all uses.
 //
 // Thread safety: every method from any thread.
 #pragma once
@@ -47,8 +47,8 @@ class QuietWatch {
 
   // To be called after each step that may make the engine quiet.
   void changed() {
-    // seq_cst: a waiter stores waiting_ before it checks its condition, and a worker loads waiting_ after
-    // its step, so one of them sees the other.
+    // seq_cst: a waiter stores waiting_ before it checks its condition, and a worker loads waiting_
+    // after its step, so one of them sees the other.
     if (!waiting_.load(std::memory_order_seq_cst)) [[likely]]
       return;
     waiting_.store(false, std::memory_order_seq_cst);
@@ -74,7 +74,8 @@ class QuietWatch {
     return block(watched, {.deadline = deadline, .scheduler = &scheduler});
   }
 
-  // Whether lanes_quiet() is true while there is no use. `strict`: uses of threads that drain count, too.
+  // Whether lanes_quiet() is true while there is no use. `strict`: uses of threads that drain
+  // count, too.
   template <class Condition>
   bool is_quiet(Condition& lanes_quiet, bool strict) {
     // There was no use before lanes_quiet(), and none has begun since.
@@ -102,7 +103,8 @@ class QuietWatch {
     if (uses_ > 0 || (strict && draining_uses_ > 0)) return std::nullopt;
     return begun_;
   }
-  // Moves uses of the calling thread from uses_ to draining_uses_; a negative number moves them back.
+  // Moves uses of the calling thread from uses_ to draining_uses_; a negative number moves them
+  // back.
   void set_draining(std::uint64_t uses) KEYWAY_EXCLUDES(mutex_) {
     if (uses == 0) return;
     MutexLock lock(mutex_);

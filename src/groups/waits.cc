@@ -135,8 +135,8 @@ std::uint32_t Waits::wants_back(const TaskCore& task) {
 
 // ---- a wait begins
 
-// The graph checks the wait before the task gives permits back, so a refused wait need not get them again.
-// During the check, other checks already count on these permits.
+// The graph checks the wait before the task gives permits back, so a refused wait need not get them
+// again. During the check, other checks already count on these permits.
 Result<std::unique_ptr<detail::TaskWait>> Waits::begin(TaskCore& waiter,
                                                        const detail::IntendedWait& wait) {
   if (!waiter.holds_permits()) {
@@ -178,7 +178,8 @@ Waits::OfTask& Waits::begin_check(TaskCore& waiter, bool in_own_lane) {
     if (in_own_lane) ++task->in_check_in_lane;
     leaves_again = task->open > 0;
   }
-  // This branch gives back again the permits that it got from another branch's wait. The check must know.
+  // This branch gives back again the permits that it got from another branch's wait. The check must
+  // know.
   if (leaves_again) WaitGraph::instance().leaves_again(waiter);
   return *task;
 }
@@ -200,7 +201,8 @@ void Waits::accept(OfTask& task, bool in_own_lane, Aftermath& aftermath) {
   let_others_in(task.waiter, leaves_gate, aftermath);
 }
 
-// Tells the graph before the task gives the permits back: from then on, waits for this task depend on its return.
+// Tells the graph before the task gives the permits back: from then on, waits for this task depend
+// on its return.
 void Waits::branch_ends(TaskCore& waiter) noexcept {
   const auto may_give_back = [&]() KEYWAY_REQUIRES(mutex_) {
     const auto found = tasks_.find(&waiter);
@@ -339,13 +341,13 @@ void Waits::came_back(TaskCore& returning, std::uint32_t units) {
     still_waits = task.open > 0;
     go_on(task, aftermath);
   }
-  // Waits that were accepted while the permit was away may need it to end, and another branch of this task may wait
-  // for them.
+  // Waits that were accepted while the permit was away may need it to end, and another branch of
+  // this task may wait for them.
   if (still_waits) intake_.room_shrank(waiter.group_key(), aftermath);
 }
 
-// The gate has given `task` a permit. If the lane's permit was given back meanwhile, the task enters its
-// lane, and the caller calls leave_gate() with the returned lane.
+// The gate has given `task` a permit. If the lane's permit was given back meanwhile, the task
+// enters its lane, and the caller calls leave_gate() with the returned lane.
 Lane* Waits::has_global_permit(OfTask& task, Aftermath& aftermath) {
   Lane& lane = *task.waiter.lane();
   WaitGraph::instance().came_back_through_gate(task.waiter);

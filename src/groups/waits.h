@@ -1,14 +1,16 @@
 // The waits of tasks, and the permits that waiting tasks have given back.
 //
-// A task that waits for another one gives its global permit back. It keeps its lane's permit, so that no
-// other task runs between the halves of a serial task, unless the other task is of the same lane: then it
-// gives that permit back, too. It goes on when it has both permits again, ahead of all tasks that have
-// not begun.
+// A task that waits for another one gives its global permit back. It keeps its lane's permit, so
+// that no other task runs between the halves of a serial task, unless the other task is of the same
+// lane: then it gives that permit back, too. It goes on when it has both permits again, ahead of
+// all tasks that have not begun.
 //
-// A coroutine may wait in several branches. A branch goes on when its own wait has ended and the task has
-// its permits. When that branch ends or waits again, the task gives back what its other waits need.
+// A coroutine may wait in several branches. A branch goes on when its own wait has ended and the
+// task has its permits. When that branch ends or waits again, the task gives back what its other
+// waits need.
 //
-// The steps of a wait: begin -> WaitGraph check -> permits given back -> ... -> end -> [lane] -> [gate] -> woken
+// The steps of a wait: begin -> WaitGraph check -> permits given back -> ... -> end -> [lane] ->
+// [gate] -> woken
 //
 // The permits of a task with waits (OfTask), under mutex_:
 //
@@ -55,16 +57,19 @@ class Waits {
                                                   const detail::IntendedWait& wait)
       KEYWAY_EXCLUDES(mutex_);
   void branch_ends(detail::TaskCore& waiter) noexcept KEYWAY_EXCLUDES(mutex_);
-  // A rest: the calling task gives its global permit back, if there is a global limit, until the wait ends.
+  // A rest: the calling task gives its global permit back, if there is a global limit, until the
+  // wait ends.
   std::unique_ptr<detail::TaskWait> begin_rest(detail::TaskCore& task) KEYWAY_EXCLUDES(mutex_);
-  // Takes the lane's permit from a waiting task until it goes on. Returns the lane to post, or null.
+  // Takes the lane's permit from a waiting task until it goes on. Returns the lane to post, or
+  // null.
   Runnable* give_back_permit(detail::TaskCore& waiter) KEYWAY_EXCLUDES(mutex_);
 
   // Whether the task waits, or has not got its permits back.
   bool is_waiting(const detail::TaskCore& task) KEYWAY_EXCLUDES(mutex_);
   // The number of lane permits that the task has given back, or is about to give back; 0: none.
   std::uint32_t wants_back(const detail::TaskCore& task) KEYWAY_EXCLUDES(mutex_);
-  // For the worker that took `returning` from its lane: gives its permits to the task that it stands for.
+  // For the worker that took `returning` from its lane: gives its permits to the task that it
+  // stands for.
   void came_back(detail::TaskCore& returning, std::uint32_t units) KEYWAY_EXCLUDES(mutex_);
 
  private:
@@ -72,7 +77,8 @@ class Waits {
   class PermitlessWait;
   class Returning;
 
-  // The waits of one task, from its first wait until all waits have ended and the task has its permits.
+  // The waits of one task, from its first wait until all waits have ended and the task has its
+  // permits.
   struct OfTask final : GlobalGate::Returner {
     OfTask(Waits& all, detail::TaskCore& task) : waits(all), waiter(task) {}
     Lane* go_on(Aftermath& aftermath) override { return waits.has_global_permit(*this, aftermath); }
@@ -97,12 +103,13 @@ class Waits {
   enum class Next { kNothing, kEnterLane, kEnterGate };
 
   OfTask& of(detail::TaskCore& waiter) KEYWAY_REQUIRES(mutex_);
-  // From begin_check() to end_check() the task stays in tasks_, and other checks count on the permits that
-  // the wait will give back. accept() ends the check and opens the wait.
+  // From begin_check() to end_check() the task stays in tasks_, and other checks count on the
+  // permits that the wait will give back. accept() ends the check and opens the wait.
   OfTask& begin_check(detail::TaskCore& waiter, bool in_own_lane) KEYWAY_EXCLUDES(mutex_);
   void end_check(OfTask& task, bool in_own_lane) KEYWAY_REQUIRES(mutex_);
   void accept(OfTask& task, bool in_own_lane, Aftermath& aftermath) KEYWAY_EXCLUDES(mutex_);
-  // Gives back the permits that the open waits need. The caller calls let_others_in() next. True: it leaves the gate.
+  // Gives back the permits that the open waits need. The caller calls let_others_in() next. True:
+  // it leaves the gate.
   bool give_back(OfTask& task, Aftermath& aftermath) KEYWAY_REQUIRES(mutex_);
   void let_others_in(detail::TaskCore& waiter, bool leaves_gate, Aftermath& aftermath)
       KEYWAY_EXCLUDES(mutex_);

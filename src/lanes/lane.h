@@ -155,8 +155,8 @@ class alignas(64) Lane final : public Runnable {
   };
   Withdrawn withdraw(Waiter& waiter, bool expired = false) KEYWAY_EXCLUDES(intake_, dispatch_);
 
-  // If `old` stands in the queue, withdraws it and enters `newcomer`, even if the queue is full: in the
-  // place of `old` if both have the same rank, otherwise by its own rank.
+  // If `old` stands in the queue, withdraws it and enters `newcomer`, even if the queue is full: in
+  // the place of `old` if both have the same rank, otherwise by its own rank.
   Withdrawn replace(Waiter& old, Waiter& newcomer) KEYWAY_EXCLUDES(intake_, dispatch_);
 
   // All waiters leave, but for those who `stay`. Gives them as a chain by `next`, first in first.
@@ -233,8 +233,8 @@ class alignas(64) Lane final : public Runnable {
   std::uint32_t needed_for(const Waiter& waiter, bool outside = false) const
       KEYWAY_EXCLUDES(intake_, dispatch_);
 
-  // Whether a task has entered since the last call that raised needed_for() of other tasks above the free
-  // permits. Then waiting tasks of the lane may have to give permits back.
+  // Whether a task has entered since the last call that raised needed_for() of other tasks above
+  // the free permits. Then waiting tasks of the lane may have to give permits back.
   bool take_need_grew() KEYWAY_EXCLUDES(intake_, dispatch_);
 
   // The limits in force were forgotten: whoever enters next resolves them anew.

@@ -9,7 +9,8 @@
 
 namespace keyway::detail {
 
-// The coroutines that this thread has to resume. They are not keyway::Tasks, so they have no scheduler.
+// The coroutines that this thread has to resume. They are not keyway::Tasks, so they have no
+// scheduler.
 class AsyncLock::Line final : ThreadContext::Deferred {
  public:
   static void resume(AsyncLock& lock) {
@@ -57,7 +58,8 @@ bool AsyncLock::begin(std::coroutine_handle<> coroutine) {
   const bool waits =
       entered == LockTable::Entered::kIsFirst || entered == LockTable::Entered::kWaits;
   if (waits || context_ == nullptr) return waits;
-  // Resumes the coroutine when its task has its permits, perhaps at once. *this may be destroyed then.
+  // Resumes the coroutine when its task has its permits, perhaps at once. *this may be destroyed
+  // then.
   wait_.end(*this);
   return true;
 }
@@ -78,9 +80,10 @@ void AsyncLock::stop() {
   if (table_.withdraw(hash_, *this, /*cancels=*/true)) wait_.end(*this);
 }
 
-// A coroutine without a scheduler goes on on the thread that released the lock. If that thread is inside
-// such a coroutine already, the new one waits until the first returns, so that the stack does not grow
-// with the number of waiters; if the first one blocks, a thread of the background pool resumes the new one.
+// A coroutine without a scheduler goes on on the thread that released the lock. If that thread is
+// inside such a coroutine already, the new one waits until the first returns, so that the stack
+// does not grow with the number of waiters; if the first one blocks, a thread of the background
+// pool resumes the new one.
 void AsyncLock::wake() noexcept {
   context_ != nullptr ? resumption_.post(coroutine_, *context_) : Line::resume(*this);
 }

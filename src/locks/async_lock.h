@@ -19,8 +19,8 @@ namespace keyway::detail {
 
 class AsyncLock final : public LockWaiter, private Wakeup {
  public:
-  // `context`: null for a coroutine that is not a keyway::Task. The thread that releases the lock resumes
-  // such a coroutine.
+  // `context`: null for a coroutine that is not a keyway::Task. The thread that releases the lock
+  // resumes such a coroutine.
   AsyncLock(LockTable& table, std::string_view key, std::size_t hash, LockMode wanted,
             const TaskContext* context);
 

@@ -247,9 +247,9 @@ std::vector<LockHold> holds_of(const LockEntry& entry) {
 
 namespace {
 
-// Waiters ahead of `waiter` get the lock first, and then need a thread and perhaps permits to go on. Only
-// the next one ahead is added, because its own wait depends on those before it. A waiter with a timeout
-// may leave the line, so the search goes on past it.
+// Waiters ahead of `waiter` get the lock first, and then need a thread and perhaps permits to go
+// on. Only the next one ahead is added, because its own wait depends on those before it. A waiter
+// with a timeout may leave the line, so the search goes on past it.
 void add_those_in_front(const LockEntry& entry, const Operation& operation,
                         const LockWaiter* waiter, std::vector<std::uint64_t>& found) {
   const bool stands_in_line = waiter != nullptr && WaiterList::linked(*waiter);
@@ -265,8 +265,8 @@ void add_those_in_front(const LockEntry& entry, const Operation& operation,
 
 }  // namespace
 
-// A shared request does not conflict with shared holds. But if an exclusive waiter stands ahead of it, that
-// waiter needs all holders to release, so all of them are in the way.
+// A shared request does not conflict with shared holds. But if an exclusive waiter stands ahead of
+// it, that waiter needs all holders to release, so all of them are in the way.
 std::vector<std::uint64_t> holders_in_the_way(const LockEntry& entry, const Operation& operation,
                                               LockMode mode, const LockWaiter* waiter) {
   std::vector<std::uint64_t> found;

@@ -19,9 +19,9 @@ class LockWait final : private WantedLock {
   LockWait(const LockWait&) = delete;
   LockWait& operator=(const LockWait&) = delete;
 
-  // To be called before the waiter stands in line. `blocks`: the wait blocks the calling thread, and is not
-  // a coroutine's. A task gives its global permit back for the wait. An error (kWaitCycle, kNoThread) if
-  // the wait would never end.
+  // To be called before the waiter stands in line. `blocks`: the wait blocks the calling thread,
+  // and is not a coroutine's. A task gives its global permit back for the wait. An error
+  // (kWaitCycle, kNoThread) if the wait would never end.
   Result<void> begin(bool blocks);
   // Ends the wait. Wakes when the task has its permits again, perhaps at once.
   void end(Wakeup& wakeup);

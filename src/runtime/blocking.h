@@ -1,9 +1,9 @@
 // block(): how every thread in Keyway waits.
 //
-// A waiting thread never runs other work on its stack. That work could need a lock or a permit that the
-// waiter holds, and the waiter could not go on before the work returns. Instead, a thread pool starts
-// another thread, and a simulation runs every item on a stack of its own. If neither is possible, the
-// WaitGraph refuses the wait. So every accepted wait leaves a thread for its target.
+// A waiting thread never runs other work on its stack. That work could need a lock or a permit that
+// the waiter holds, and the waiter could not go on before the work returns. Instead, a thread pool
+// starts another thread, and a simulation runs every item on a stack of its own. If neither is
+// possible, the WaitGraph refuses the wait. So every accepted wait leaves a thread for its target.
 #pragma once
 
 #include <concepts>
@@ -40,11 +40,13 @@ struct WaitOptions {
   std::stop_token stop{};
   int spins = 0;   // calls of done() before the first sleep
   int yields = 0;  // further calls of done(), with a yield of the core after each
-  // The target's scheduler. If it is driven and the caller is not inside a run(), the caller drives it.
+  // The target's scheduler. If it is driven and the caller is not inside a run(), the caller drives
+  // it.
   Scheduler* scheduler = nullptr;
 };
 
-// The scheduler in which the calling thread sleeps while it waits for work of `target`; null: it sleeps in the kernel.
+// The scheduler in which the calling thread sleeps while it waits for work of `target`; null: it
+// sleeps in the kernel.
 inline Scheduler* sleeping_place(Scheduler* target) {
   if (Scheduler* here = Scheduler::current()) return here;
   return target != nullptr && target->is_driven() ? target : nullptr;

@@ -1,4 +1,5 @@
-// The stack of operations that the calling thread runs, and their tasks. Waits and locks belong to the innermost one.
+// The stack of operations that the calling thread runs, and their tasks. Waits and locks belong to
+// the innermost one.
 #pragma once
 
 #include "keyway/detail/operation.h"

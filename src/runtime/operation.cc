@@ -77,7 +77,8 @@ Scheduler* scheduler_that_resumes(std::uint64_t id) {
   Names& names = Names::instance();
   MutexLock lock(names.mutex);
   const auto found = names.tasks.find(id);
-  // A done task does not run again, and its owner may be destroyed. Its lock belongs to an unknown thread.
+  // A done task does not run again, and its owner may be destroyed. Its lock belongs to an unknown
+  // thread.
   if (found == names.tasks.end() || found->second->done()) return nullptr;
   if (!found->second->operations().is_coroutine) return nullptr;
   return &found->second->owner().scheduler();

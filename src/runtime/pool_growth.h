@@ -1,7 +1,8 @@
 // How many threads a pool should have, from how many of them are at work and how many are blocked.
 //
-// The pool replaces each blocked thread, so that `base_threads` can run. If many threads are blocked,
-// it expects more to block: it adds a quarter of their number, and doubles if all threads are blocked.
+// The pool replaces each blocked thread, so that `base_threads` can run. If many threads are
+// blocked, it expects more to block: it adds a quarter of their number, and doubles if all threads
+// are blocked.
 //
 // Thread safety: one thread.
 #pragma once
@@ -33,8 +34,8 @@ class PoolGrowth {
  private:
   static constexpr int kTicksInWindow = 16;
 
-  // The maximum number of blocked threads in the last 16 to 32 ticks. Threads that slept together wake
-  // together: few are blocked for a moment, and then all of them block again.
+  // The maximum number of blocked threads in the last 16 to 32 ticks. Threads that slept together
+  // wake together: few are blocked for a moment, and then all of them block again.
   unsigned recent_peak(unsigned blocked) {
     if (++ticks_in_window_ == kTicksInWindow) {
       ticks_in_window_ = 0;

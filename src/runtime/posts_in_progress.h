@@ -1,8 +1,9 @@
 // Counts calls of Scheduler::post() that have not returned.
 //
-// A posted item may run, and may be the last work of its scheduler, before post() has returned. So a
-// thread that is not the scheduler's may still be inside post() when the owner destroys the scheduler;
-// the destructor waits for such calls. The counters of different threads lie in different cache lines.
+// A posted item may run, and may be the last work of its scheduler, before post() has returned. So
+// a thread that is not the scheduler's may still be inside post() when the owner destroys the
+// scheduler; the destructor waits for such calls. The counters of different threads lie in
+// different cache lines.
 //
 // Thread safety: every method from any thread.
 #pragma once
@@ -21,7 +22,8 @@ class PostsInProgress {
  public:
   class Post {
    public:
-    // relaxed: post() releases the item after this, so a thread that sees the item run sees the count.
+    // relaxed: post() releases the item after this, so a thread that sees the item run sees the
+    // count.
     explicit Post(PostsInProgress& all) : count_(all.count_of_this_thread()) {
       count_.fetch_add(1, std::memory_order_relaxed);
     }

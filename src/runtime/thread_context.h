@@ -1,5 +1,5 @@
-// The state that Keyway keeps for each thread: the scheduler that it runs for, the task scopes and the
-// engines that it is in. A fiber (testing/fiber.h) has a ThreadContext of its own.
+// The state that Keyway keeps for each thread: the scheduler that it runs for, the task scopes and
+// the engines that it is in. A fiber (testing/fiber.h) has a ThreadContext of its own.
 #pragma once
 
 #include <cstdint>
@@ -43,8 +43,8 @@ class ThreadContext {
     const Use* outer_ = nullptr;
   };
 
-  // Work that the thread does when its current item has returned. If the item blocks, hand_over() gives
-  // the work to other threads.
+  // Work that the thread does when its current item has returned. If the item blocks, hand_over()
+  // gives the work to other threads.
   class Deferred {
    public:
     virtual void hand_over() noexcept = 0;

@@ -21,8 +21,8 @@
 namespace keyway {
 namespace {
 
-// A worker that finds no work searches for about 30 us before it sleeps, and yields its core from time
-// to time. Waking a sleeping worker costs the poster 13 us and delays the task by 40 us.
+// A worker that finds no work searches for about 30 us before it sleeps, and yields its core from
+// time to time. Waking a sleeping worker costs the poster 13 us and delays the task by 40 us.
 constexpr int kSearchRounds = 300;
 constexpr int kEagerRounds = 100;  // later rounds pause longer: the queue's cache line is shared
 constexpr int kRoundsBeforeYield = 100;
@@ -112,7 +112,8 @@ void ThreadPool::Impl::run(Worker& me) {
   }
 }
 
-// True if the item asked to run again. It was posted; the caller must search for it, or wake a worker.
+// True if the item asked to run again. It was posted; the caller must search for it, or wake a
+// worker.
 bool ThreadPool::Impl::run_one(Runnable& item, Turn& turn, Worker& me) {
   // The worker alone writes turn_edges; release pairs with wait_for_turns_in_progress().
   const std::uint64_t edge = me.turn_edges.load(std::memory_order_relaxed);
@@ -162,7 +163,8 @@ ThreadPool::Impl::Woken ThreadPool::Impl::park(Worker& me, bool searching) {
   return sleep(me);
 }
 
-// The worker counts as parked already. Other workers are active, so it need not look into the queue again.
+// The worker counts as parked already. Other workers are active, so it need not look into the queue
+// again.
 ThreadPool::Impl::Woken ThreadPool::Impl::park_surplus(Worker& me) {
   {
     MutexLock lock(park_mutex_);
@@ -244,7 +246,8 @@ void ThreadPool::Impl::wake_if_needed() {
     wake(target > base_threads_ ? std::min(kWakeAtOnce, target - counts.active()) : 1,
          /*unless_searching=*/true);
   }
-  // No worker is left to wake, or all base threads are active: the service thread watches for blocked ones.
+  // No worker is left to wake, or all base threads are active: the service thread watches for
+  // blocked ones.
   if (counts.parked == 0 || counts.active() >= base_threads_) service_.want_ticks();
 }
 

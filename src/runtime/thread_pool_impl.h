@@ -1,5 +1,5 @@
-// The implementation of ThreadPool. thread_pool.cc has the loop of its workers; thread_pool_growth.cc starts and joins
-// them.
+// The implementation of ThreadPool. thread_pool.cc has the loop of its workers;
+// thread_pool_growth.cc starts and joins them.
 //
 // Thread safety: every public method from any thread.
 #pragma once

@@ -38,8 +38,8 @@ class ThreadWakeup final : public detail::Wakeup {
     if (const detail::Atomic<std::uint32_t>* asleep = nudge()) futex_wake_one(*asleep);
   }
 
-  // kick() without the wake-up. Returns the futex on which the caller must call futex_wake_one(), at any
-  // later time, or null.
+  // kick() without the wake-up. Returns the futex on which the caller must call futex_wake_one(),
+  // at any later time, or null.
   const detail::Atomic<std::uint32_t>* nudge() {
     std::uint32_t state = state_.load(std::memory_order_relaxed);
     do {

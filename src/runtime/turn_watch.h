@@ -1,8 +1,8 @@
 // Waits until turns of a scheduler's threads have ended or have begun to block.
 //
-// A thread stores that its turn has ended, or has begun to block, and calls changed(). changed() is a
-// relaxed load, because every turn calls it. So it may miss a new waiter, and a waiter checks again every
-// millisecond.
+// A thread stores that its turn has ended, or has begun to block, and calls changed(). changed() is
+// a relaxed load, because every turn calls it. So it may miss a new waiter, and a waiter checks
+// again every millisecond.
 //
 // Thread safety: every method from any thread.
 #pragma once
@@ -23,7 +23,8 @@ class TurnWatch {
       bump();
   }
 
-  // Blocks until over() is true; checks it again after each changed(). False if the deadline passed first.
+  // Blocks until over() is true; checks it again after each changed(). False if the deadline passed
+  // first.
   template <class Over>
   bool wait(Over over, const TimePoint* deadline, Scheduler& scheduler) {
     struct Watched {

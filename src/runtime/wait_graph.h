@@ -1,4 +1,5 @@
-// The waits-for graph of the process. It refuses a wait that could never end, before the wait begins.
+// The waits-for graph of the process. It refuses a wait that could never end, before the wait
+// begins.
 //
 // An edge is the wait of an operation for a task, for a lock, or for other work. It can end
 //   for a task   if the task's own waits can end, its lane has a permit for it, and its scheduler has
@@ -6,17 +7,18 @@
 //   for a lock   if the waits of the lock's holders can end, and a scheduler has a thread for each
 //                holder that is a coroutine;
 //   for work     if the waits of all parts of the work can end, and its scheduler has a thread.
-// A waiter holds permits of its lane, and perhaps a thread of its scheduler, until its wait can end. A
-// wait can end only if the waits that cannot end leave enough permits and threads for it. The graph
-// computes the smallest set of waits that satisfies these rules, so a cycle of waits is not in the set.
+// A waiter holds permits of its lane, and perhaps a thread of its scheduler, until its wait can
+// end. A wait can end only if the waits that cannot end leave enough permits and threads for it.
+// The graph computes the smallest set of waits that satisfies these rules, so a cycle of waits is
+// not in the set.
 //
 // A task that gave its lane's permit back needs a permit again before it goes on. So an edge stays
 // linked until its waiter has gone on, and every wait for that waiter also depends on the waiter's
-// return: the lane needs room for it, and its scheduler a thread. Permits of the global limit are not
-// in the graph, because a waiting task holds none.
+// return: the lane needs room for it, and its scheduler a thread. Permits of the global limit are
+// not in the graph, because a waiting task holds none.
 //
-// Cost: the check takes constant time if nothing depends on the waiter, or if the target does not wait
-// and needs nothing that waiters hold. Otherwise the check follows the edges from the target.
+// Cost: the check takes constant time if nothing depends on the waiter, or if the target does not
+// wait and needs nothing that waiters hold. Otherwise the check follows the edges from the target.
 //
 // A process has one graph, because a cycle may pass through several executors and through locks.
 //
@@ -59,8 +61,8 @@ class WantedLock {
 class WantedWork {
  public:
   virtual Scheduler* scheduler() const = 0;  // the work needs a thread of it; null: it needs none
-  // The id of the operation that does the work; 0: several operations do it. The work depends on the
-  // waits of that operation and of its parts.
+  // The id of the operation that does the work; 0: several operations do it. The work depends on
+  // the waits of that operation and of its parts.
   virtual std::uint64_t operation() const { return 0; }
   // If operation() is 0: whether the work depends on a wait of `task`. `wanted`: the work that the
   // task waits for; null if it waits for a task or a lock.
@@ -79,8 +81,8 @@ class WaitGraph {
   struct WaiterNode;
   struct ThreadNode;
   struct Search;
-  // A hash of a lane's owner and key. If two lanes have the same hash, one pair in 2^64, the graph may
-  // refuse waits that could end.
+  // A hash of a lane's owner and key. If two lanes have the same hash, one pair in 2^64, the graph
+  // may refuse waits that could end.
   using LaneId = std::uint64_t;
 
  public:
@@ -96,8 +98,8 @@ class WaitGraph {
     const WantedLock* lock = nullptr;
     const WantedWork* work = nullptr;
 
-    bool holds_permit = false;  // the wait keeps the lane's permit, unless another wait gives it back
-    bool gives_back = false;    // the wait gives the lane's permit back
+    bool holds_permit = false;  // keeps the lane's permit, unless another wait gives it back
+    bool gives_back = false;    // gives the lane's permit back
     // The waiter gives its global permit back. Its return needs a thread, because a lane whose turn
     // has not run yet may hold that permit.
     bool leaves_gate = false;
@@ -137,8 +139,8 @@ class WaitGraph {
   void set_over(Edge& edge) KEYWAY_EXCLUDES(mutex_);
   void end(Edge& edge) KEYWAY_EXCLUDES(mutex_);
 
-  // `waiter` has its lane's permits again, now `units` of them. The owner calls this before it counts
-  // them as the task's.
+  // `waiter` has its lane's permits again, now `units` of them. The owner calls this before it
+  // counts them as the task's.
   void came_back(const detail::TaskCore& waiter, std::uint32_t units) KEYWAY_EXCLUDES(mutex_);
   // `waiter` has its global permit again. Without effect if it also gave its lane's permit back.
   void came_back_through_gate(const detail::TaskCore& waiter) KEYWAY_EXCLUDES(mutex_);
@@ -152,8 +154,8 @@ class WaitGraph {
   // that were accepted before may now form a cycle: waiters of the lane that cannot end give their
   // permits back until they go on. True if any did.
   bool room_shrank(const detail::TaskOwner& owner, std::string_view key) KEYWAY_EXCLUDES(mutex_) {
-    // relaxed: both the check of a wait and the change of the lane take the lane's lock. So a wait that
-    // was checked before the change is counted here, and a later check sees the changed lane.
+    // relaxed: both the check of a wait and the change of the lane take the lane's lock. So a wait
+    // that was checked before the change is counted here, and a later check sees the changed lane.
     return edge_count_.load(std::memory_order_relaxed) > 0 &&
            free_what_is_stuck(lane_id(owner, key));
   }
@@ -181,7 +183,8 @@ class WaitGraph {
     bool holds_permit = false;  // the task holds its lane's permits while it waits
     boost::intrusive::list_member_hook<> lane_hook;
   };
-  // A blocked thread of a scheduler. It may have several waits, and is free when all of them have ended.
+  // A blocked thread of a scheduler. It may have several waits, and is free when all of them have
+  // ended.
   struct ThreadNode {
     EdgeList<&Edge::thread_hook_> edges;
     Scheduler* scheduler = nullptr;

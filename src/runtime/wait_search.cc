@@ -20,7 +20,8 @@ std::string name_of_waiter(const WaitGraph::Edge& edge) {
                                 : detail::operation_name(edge.operation->id());
 }
 
-// `cycle`: begins with the refused wait. `short_of_threads`: the scheduler without a free thread, or null.
+// `cycle`: begins with the refused wait. `short_of_threads`: the scheduler without a free thread,
+// or null.
 Error refusal(const std::vector<const WaitGraph::Edge*>& cycle, const Scheduler* short_of_threads) {
   constexpr std::size_t kNamed = 8;  // a chain may be very long
   const WaitGraph::Edge& refused = *cycle.front();
@@ -47,14 +48,14 @@ Error refusal(const std::vector<const WaitGraph::Edge*>& cycle, const Scheduler*
 
 }  // namespace
 
-// One search: the visited edges, what each of them depends on, and what the edges that are not known
-// to end hold.
+// One search: the visited edges, what each of them depends on, and what the edges that are not
+// known to end hold.
 struct WaitGraph::Search {
   struct Node {
     Edge* edge;
     detail::TaskOwner::Need need{};  // of its target task, or of the waiter that returns
-    // The waits of the target, of the lock's holders or of the parts of the work, and the returns of
-    // these waiters.
+    // The waits of the target, of the lock's holders or of the parts of the work, and the returns
+    // of these waiters.
     std::vector<Edge*> all_must_end{};
     std::vector<const Scheduler*> threads{};  // each needs a free thread
   };
@@ -73,7 +74,8 @@ struct WaitGraph::Search {
     if (edge.node_ != nullptr && edge.node_->is_away()) add(edge.node_->comes_back);
   }
 
-  // The waiter of `edge` can go on. Its thread is free if none of the thread's edges is open any more.
+  // The waiter of `edge` can go on. Its thread is free if none of the thread's edges is open any
+  // more.
   void let_thread_go(const Edge& edge) {
     const auto thread = open_in_thread.find(edge.thread_node_);
     if (thread != open_in_thread.end() && --thread->second == 0) {
@@ -105,8 +107,8 @@ std::uint64_t WaitGraph::held_in(LaneId lane) const {
   return found == lanes_.end() ? 0 : found->second.held;
 }
 
-// If nothing depends on the waiter, the new edge closes no cycle. All linked waits can end, so the waits
-// of its target can, and the permits and the thread that its return needs become free.
+// If nothing depends on the waiter, the new edge closes no cycle. All linked waits can end, so the
+// waits of its target can, and the permits and the thread that its return needs become free.
 bool WaitGraph::nothing_depends_on(const Edge& edge) const {
   if (work_edges_ > 0) return false;
   if (edge.thread_ != nullptr && threads_are_scarce(edge.thread_)) return false;
@@ -235,7 +237,8 @@ void WaitGraph::settle(Search& search) {
       return search.stuck_threads[scheduler] >= scheduler->max_threads();
     });
   };
-  // A thread is free when its wait has ended and, if the task gave permits back, when the task has them again.
+  // A thread is free when its wait has ended and, if the task gave permits back, when the task has
+  // them again.
   const auto mark = [&](Edge& edge) {
     edge.can_end_ = true;
     WaiterNode* node = edge.node_;

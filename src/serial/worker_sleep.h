@@ -1,7 +1,7 @@
 // Puts the thread of a WorkerThread to sleep and wakes it, without losing a wake-up.
 //
-// The thread stores that it sleeps, then looks for work once more. A poster pushes its item, then checks
-// whether the thread sleeps. So one of them sees the other.
+// The thread stores that it sleeps, then looks for work once more. A poster pushes its item, then
+// checks whether the thread sleeps. So one of them sees the other.
 //
 // Thread safety: wait_for_work() from one thread; the other methods from any thread.
 #pragma once
@@ -31,7 +31,8 @@ class WorkerSleep {
     wake();
   }
 
-  // Blocks until has_work() is true or stop() was called. False: stop() was called, and there is no work.
+  // Blocks until has_work() is true or stop() was called. False: stop() was called, and there is no
+  // work.
   template <class HasWork>
   bool wait_for_work(HasWork has_work, const Scheduler& clock) {
     for (int i = spins_before_sleep(kSpinsBeforeSleep); i > 0; --i) {
@@ -54,8 +55,8 @@ class WorkerSleep {
   }
 
  private:
-  // A few microseconds: the next post often comes soon, and a wake-up costs the poster 13 us. It is short
-  // because there may be many WorkerThreads.
+  // A few microseconds: the next post often comes soon, and a wake-up costs the poster 13 us. It is
+  // short because there may be many WorkerThreads.
   static constexpr int kSpinsBeforeSleep = 150;
 
   detail::Atomic<std::uint32_t> sleeps_{0};  // 1: a thread that posts must wake it

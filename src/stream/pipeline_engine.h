@@ -1,10 +1,10 @@
 // What a Pipeline is inside.
 //
-// The pump reads, dispatches and commits; it alone knows the partitions, so nothing of this is locked. Each record is a
-// coroutine task of an executor whose groups are the keys: the executor keeps order, limits, rates and
-// pauses. A task that has handled a record sets the flag of its ledger entry and counts it out. The task's
-// value wakes the pump after the task has given its permit back (see TaskEnd), so the next step finds room
-// for the key.
+// The pump reads, dispatches and commits; it alone knows the partitions, so nothing of this is
+// locked. Each record is a coroutine task of an executor whose groups are the keys: the executor
+// keeps order, limits, rates and pauses. A task that has handled a record sets the flag of its
+// ledger entry and counts it out. The task's value wakes the pump after the task has given its
+// permit back (see TaskEnd), so the next step finds room for the key.
 //
 // A record's way:
 //   poll -> [aside: its key is full] -> executor -> process -> settled, or dropped
@@ -137,8 +137,9 @@ class Pipeline::Engine final : private Pump, private Timer {
   detail::AnyHandler handler_;
   Scheduler& scheduler_;
 
-  // Have their own synchronization. Members that every record writes and members that every record reads
-  // lie on different cache lines. Counters for statistics are std::atomic, so the explorer ignores them.
+  // Have their own synchronization. Members that every record writes and members that every record
+  // reads lie on different cache lines. Counters for statistics are std::atomic, so the explorer
+  // ignores them.
   detail::Atomic<bool> ran_{false};
   detail::Atomic<bool> is_open_{false};
   detail::Atomic<bool> stop_wanted_{false};

@@ -29,8 +29,8 @@ class Pipeline::Engine::Measured {
   const TimePoint began_;
 };
 
-// The value of a record's task. Its destructor wakes the pump. The executor destroys it after the task has
-// given its permit back, so the pump finds room for the key's next record.
+// The value of a record's task. Its destructor wakes the pump. The executor destroys it after the
+// task has given its permit back, so the pump finds room for the key's next record.
 class Pipeline::Engine::TaskEnd {
  public:
   static constexpr bool kDestructorIsKeyways = true;

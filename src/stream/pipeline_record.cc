@@ -219,7 +219,8 @@ Duration Pipeline::Engine::backoff(int attempts) {
   return Duration(std::uniform_int_distribution<Duration::rep>(0, most.count())(random_));
 }
 
-// Takes a token of PipelineOptions::rate, and returns how long the attempt must wait before it uses it.
+// Takes a token of PipelineOptions::rate, and returns how long the attempt must wait before it uses
+// it.
 Duration Pipeline::Engine::until_rate_allows() {
   const TimePoint now = scheduler_.now();
   MutexLock lock(rate_mutex_);
@@ -285,7 +286,8 @@ void Pipeline::Engine::left_unsettled(Item& item) {
   wake();
 }
 
-// For exceptions of the source or of a store (dead letters, handled ids). Exceptions of handlers are outcomes.
+// For exceptions of the source or of a store (dead letters, handled ids). Exceptions of handlers
+// are outcomes.
 void Pipeline::Engine::fail_by(std::exception_ptr thrown) {
   fail({ErrorCode::kIo, "the source or a store threw: " + outcome_of(std::move(thrown)).reason});
 }
