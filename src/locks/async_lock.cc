@@ -9,7 +9,8 @@
 
 namespace keyway::detail {
 
-// The coroutines that this thread has to resume, of which no scheduler is known.
+// The coroutines that this thread has to resume. They are not keyway::Tasks, so they have no
+// scheduler.
 class AsyncLock::Line final : ThreadContext::Deferred {
  public:
   static void resume(AsyncLock& lock) {
@@ -82,9 +83,10 @@ void AsyncLock::leave_line() {
   if (first_has_come_.exchange(true, std::memory_order_acq_rel)) wait_.end(*this);
 }
 
-// A coroutine of which no scheduler is known goes on on the thread that released the lock. If that thread is in such a
-// coroutine itself, it goes on when that one returns, so that the stack does not grow with the line; or on another
-// thread, if that one blocks.
+// A coroutine without a scheduler goes on on the thread that released the lock. If that thread is
+// inside such a coroutine already, the new one waits until the first returns, so that the stack
+// does not grow with the number of waiters; if the first one blocks, a thread of the background
+// pool resumes the new one.
 void AsyncLock::wake() noexcept {
   context_ != nullptr ? resumption_.post(coroutine_, *context_) : Line::resume(*this);
 }

@@ -1,8 +1,8 @@
 // A coroutine that waits for a lock.
 //
-// It may be told that the lock is its own, or be asked to stop, on other threads at any moment once it stands in
-// line; both are decided under the shard's lock, so one of them comes true, and that one resumes the coroutine. Nothing
-// of this object may be touched then.
+// Once it stands in line, other threads may grant it the lock or stop it at any time. Both take the
+// shard's lock, so only the first has an effect, and resumes the coroutine. Then this object may be
+// destroyed, and must not be touched.
 #pragma once
 
 #include <coroutine>
@@ -19,8 +19,8 @@ namespace keyway::detail {
 
 class AsyncLock final : public LockWaiter, private Wakeup {
  public:
-  // `context`: null for a coroutine that is not a keyway::Task; it belongs to nobody, and is resumed by whoever
-  // releases the lock.
+  // `context`: null for a coroutine that is not a keyway::Task. The thread that releases the lock
+  // resumes such a coroutine.
   AsyncLock(LockTable& table, std::string_view key, std::size_t hash, LockMode wanted,
             const TaskContext* context);
 

@@ -44,7 +44,7 @@ class BlockedThread final : public LockWaiter {
                          .yields = is_first ? kYieldsBeforeSleep : 0});
   }
 
-  // Waitable. A nudge means that it has come first: then it spins again.
+  // Waitable. A nudge says that this waiter is now the first in line: it spins again.
   bool done() const { return wakeup_.done(); }
   std::uint32_t announce() { return wakeup_.announce(); }
   const detail::Atomic<std::uint32_t>& word() const { return wakeup_.word(); }
@@ -145,7 +145,7 @@ KeyLocks::Guard KeyLocks::lock_waiting(std::string_view key, std::size_t hash,
         if (end == WaitEnd::kTimedOut) return {};
         throw_wait_ended(key, end);
       }
-      waiter.wait(is_first, nullptr, {});  // it is being told just now
+      waiter.wait(is_first, nullptr, {});  // another thread has granted the lock, and is waking it
     }
   }
   wait.end();

@@ -25,7 +25,7 @@ Result<void> LockWait::begin(bool blocks) {
   edge_.lock = this;
   edge_.bounded = waiter_.bounded;
   if (blocks) edge_.block_this_thread();
-  // Nothing depends on a thread that is no scheduler's and holds no lock.
+  // No wait depends on a thread that belongs to no scheduler and holds no lock.
   const bool may_be_in_the_way =
       edge_.blocks_a_thread() || operation->parent() != nullptr || operation->locks_held > 0;
   if (!may_be_in_the_way) {

@@ -127,7 +127,7 @@ void WaitGraph::link(Edge& edge) {
   if (edge.lock != nullptr) edge.lock->stand_in_line();
 }
 
-// Nothing depends on what it waits for any more.
+// The edge does not depend on its target any more.
 void WaitGraph::unlink_target(Edge& edge) {
   if (std::exchange(edge.over_, true)) return;
   if (edge.work != nullptr && edge.work->operation() == 0) --work_edges_;

@@ -20,7 +20,8 @@ std::string name_of_waiter(const WaitGraph::Edge& edge) {
                                 : detail::operation_name(edge.operation->id());
 }
 
-// `cycle`: the refused wait first. `short_of_threads`: of this scheduler.
+// `cycle`: begins with the refused wait. `short_of_threads`: the scheduler without a free thread,
+// or null.
 Error refusal(const std::vector<const WaitGraph::Edge*>& cycle, const Scheduler* short_of_threads) {
   constexpr std::size_t kNamed = 8;  // a chain may be very long
   const WaitGraph::Edge& refused = *cycle.front();
@@ -47,15 +48,18 @@ Error refusal(const std::vector<const WaitGraph::Edge*>& cycle, const Scheduler*
 
 }  // namespace
 
-// What follows from the waits that are looked at. An edge can end once everything it depends on can.
+// One search: the visited edges, what each of them depends on, and what the edges that are not
+// known to end hold.
 struct WaitGraph::Search {
   struct Node {
     Edge* edge;
-    detail::TaskOwner::Need need{};  // of its task, or of the task that comes back
-    // The waits of its target, of the lock's holders, of the work's parts; and the returns of those that wait.
+    detail::TaskOwner::Need need{};  // of its target task, or of the waiter that returns
+    // The waits of the target, of the lock's holders or of the parts of the work, and the returns
+    // of these waiters.
     std::vector<Edge*> all_must_end{};
-    std::vector<const Scheduler*> threads{};  // each of which must have one
-    // For an await in a branch of when_any(): the waits of each other branch. It ends if all of one branch can.
+    std::vector<const Scheduler*> threads{};  // each needs a free thread
+    // For an await in a branch of when_any(): the waits of each other branch. The await ends if all
+    // waits of one of these branches can.
     std::vector<std::vector<Edge*>> rivals{};
     bool has_free_rival = false;  // another branch does not wait
 
@@ -86,13 +90,14 @@ struct WaitGraph::Search {
     edge.can_end_ = false;
     nodes.push_back({&edge});
   }
-  // The wait, and the return that comes after it.
+  // Adds the wait, and the return of its waiter.
   void add_with_return(Edge& edge) {
     add(edge);
     if (edge.node_ != nullptr && edge.node_->is_away()) add(edge.node_->comes_back);
   }
 
-  // The waiter of an edge can go on.
+  // The waiter of `edge` can go on. Its thread is free if none of the thread's edges is open any
+  // more.
   void let_thread_go(const Edge& edge) {
     const auto thread = open_in_thread.find(edge.thread_node_);
     if (thread != open_in_thread.end() && --thread->second == 0) {
@@ -102,10 +107,10 @@ struct WaitGraph::Search {
 
   const std::uint64_t number;
   std::vector<Node> nodes;
-  // Of lanes and schedulers that were looked into: what is held by waits that are not known to end.
+  // For visited lanes and schedulers: the permits and threads of waits that are not known to end.
   std::unordered_map<LaneId, std::uint64_t> stuck_permits;
   std::unordered_map<const Scheduler*, std::uint64_t> stuck_threads;
-  // Edges not known to end.
+  // For each waiter and thread, the number of edges that are not known to end.
   std::unordered_map<const WaiterNode*, std::size_t> open;
   std::unordered_map<const ThreadNode*, std::size_t> open_in_thread;
 };
@@ -124,8 +129,8 @@ std::uint64_t WaitGraph::held_in(LaneId lane) const {
   return found == lanes_.end() ? 0 : found->second.held;
 }
 
-// If so, its wait keeps nothing else from ending; and all other waits can end, so its target's can, and what its return
-// needs becomes free.
+// If nothing depends on the waiter, the new edge closes no cycle. All linked waits can end, so the
+// waits of its target can, and the permits and the thread that its return needs become free.
 bool WaitGraph::nothing_depends_on(const Edge& edge) const {
   if (work_edges_ > 0) return false;
   if (edge.thread_ != nullptr && threads_are_scarce(edge.thread_)) return false;
@@ -157,8 +162,9 @@ bool WaitGraph::can_end_at_once(Edge& edge) {
   return !need.thread || !threads_are_scarce(&edge.task->owner().scheduler());
 }
 
-// When one branch of when_any() ends, the others are asked to stop, and an await ends on a stop request. The request
-// reaches neither a thread that blocks in a branch, nor what sync_wait() runs there, nor another task.
+// The first branch of when_any() to end asks the others to stop, and an await ends on a stop
+// request. The request reaches neither a thread that blocks in a branch, nor a coroutine that
+// sync_wait() runs there, nor another task.
 bool WaitGraph::find_rivals(const Edge& edge, std::vector<std::vector<Edge*>>& rivals) const {
   if (edge.blocks_a_thread()) return false;
   for (const Operation* branch = edge.operation; branch != nullptr; branch = branch->parent()) {
@@ -177,9 +183,9 @@ bool WaitGraph::find_rivals(const Edge& edge, std::vector<std::vector<Edge*>>& r
   return false;
 }
 
-// Finds what the edges depend on, and what those depend on.
+// Adds the edges that the nodes depend on, directly or through other edges.
 void WaitGraph::explore(Search& search) {
-  // On the wait, and on the return that comes after it.
+  // Makes `node` depend on the wait, and on the return of its waiter.
   const auto depend_on = [](Search::Node& node, Edge& edge) {
     node.all_must_end.push_back(&edge);
     if (edge.node_ != nullptr && edge.node_->is_away()) {
@@ -262,7 +268,7 @@ void WaitGraph::explore(Search& search) {
   }
 }
 
-// Marks the edges that can end. Backwards, so that a chain takes one pass.
+// Marks the edges that can end. It visits the nodes backwards, so a chain of waits takes one pass.
 void WaitGraph::settle(Search& search) {
   const auto can_end = [&](const Search::Node& node) {
     const Edge& edge = *node.edge;
@@ -278,7 +284,8 @@ void WaitGraph::settle(Search& search) {
       return search.stuck_threads[scheduler] >= scheduler->max_threads();
     });
   };
-  // A thread is free when its wait has ended and, if the task gave its permit back, when that has come back.
+  // A thread is free when its wait has ended and, if the task gave permits back, when the task has
+  // them again.
   const auto mark = [&](Edge& edge) {
     edge.can_end_ = true;
     WaiterNode* node = edge.node_;
@@ -326,7 +333,7 @@ Result<void> WaitGraph::begin(Edge& edge) {
   return error;
 }
 
-// Names the waits from `edge` on, each of which depends on the next, until they close.
+// Follows the dependencies from `edge` until they close a cycle, and names the waits in it.
 Error WaitGraph::refuse(const Edge& edge, Search& search) {
   std::vector<const Edge*> cycle;
   std::unordered_set<const Edge*> in_cycle;
@@ -367,7 +374,7 @@ Error WaitGraph::refuse(const Edge& edge, Search& search) {
   return refusal(cycle, short_of);
 }
 
-// Only waiters in this lane can be in the way of others there.
+// Only waiters that hold permits of `lane` can keep its other tasks from running.
 bool WaitGraph::free_what_is_stuck(LaneId lane) {
   bool any = false;
   std::vector<std::pair<Scheduler*, Runnable*>> to_post;

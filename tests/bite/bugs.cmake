@@ -111,7 +111,7 @@ plant_bug(expiry_before_entry "a task whose timer fires before the task is in it
   [[if (scheduler_.now() >= task.extras().expires_at && !planted("expiry_before_entry")) expire(task);]])
 
 plant_bug(caller_runs_after_shutdown "a submitter runs its task although the executor has been shut down meanwhile"
-  src/groups/group_engine.cc
+  src/groups/group_unrun.cc
   [[if (table_.closed()) refuse_closed(task);
   if (if_full]]
   [[if (table_.closed() && !planted("caller_runs_after_shutdown")) refuse_closed(task);
@@ -213,7 +213,7 @@ plant_bug(group_end_lets_nobody_in "a group that is shut down does not let in th
     if (!planted("group_end_lets_nobody_in")) intake_.made_room(*lane, aftermath);]])
 
 plant_bug(cancel_not_heard_by_drain "a drain of a group does not hear at once that the last task was cancelled"
-  src/groups/group_engine.cc
+  src/groups/group_unrun.cc
   [[intake_.made_room(*lane, aftermath);
     quiet_.changed();]]
   [[intake_.made_room(*lane, aftermath);
@@ -235,12 +235,8 @@ plant_bug(pause_keeps_returner "a task that began before pause() and comes back 
 
 plant_bug(drain_waits_for_held "a drain waits for a lane without tasks whose turn a pause keeps"
   src/groups/group_control.cc
-  [[[](Lane& lane) { return lane.empty(); });
-  };
-  const AllTasks all(*this);]]
-  [[[](Lane& lane) { return planted("drain_waits_for_held") ? lane.idle() : lane.empty(); });
-  };
-  const AllTasks all(*this);]])
+  [[[](Lane& lane) { return lane.empty(); })]]
+  [[[](Lane& lane) { return planted("drain_waits_for_held") ? lane.idle() : lane.empty(); })]])
 
 plant_bug(lane_lock_order "a look at the next waiter takes the two locks of its lane in the wrong order"
   src/lanes/lane.h
@@ -283,7 +279,7 @@ plant_bug(serial_place_lost "a call that is refused keeps its place in the dispa
     return false;]])
 
 plant_bug(place_of_expired "a task that expires keeps its place in the global queue"
-  src/groups/group_engine.cc
+  src/groups/group_unrun.cc
   [[intake_.give_up_place(task, aftermath);
   return {]]
   [[if (status != TaskStatus::kExpired || !planted("place_of_expired")) intake_.give_up_place(task, aftermath);
