@@ -104,9 +104,7 @@ class Schedule {
   void expect(bool holds, const std::string& what) {
     if (!holds && wrong_.empty()) wrong_ = what;
   }
-  static std::string name_of(std::size_t key) {
-    return std::string(1, static_cast<char>('a' + key));
-  }
+  const std::string& name_of(std::size_t key) const { return names_[key]; }
 
   void make_dispatcher() {
     options_.workers = static_cast<int>(1 + below(3));
@@ -121,6 +119,16 @@ class Schedule {
       owned_dispatcher_ = std::make_unique<SerialDispatcher>(options_, scheduler_);
     }
     dispatcher_ = owned_dispatcher_.get();
+    for (std::size_t key = 0; key < kKeys; ++key) draw_name(key);
+  }
+  // The hash that chooses a sticky worker differs from process to process. So the seed draws the worker, and the name
+  // is one that leads there: a seed replays.
+  void draw_name(std::size_t key) {
+    const std::string letter(1, static_cast<char>('a' + key));
+    names_[key] = letter;
+    if (!is_sticky()) return;
+    const std::size_t wanted = below(static_cast<std::uint64_t>(options_.workers));
+    for (int i = 0; lane_of(key) != wanted; ++i) names_[key] = letter + std::to_string(i);
   }
   bool is_sticky() const { return options_.routing == Routing::kSticky; }
   // A key's own lane, or its worker's.
@@ -464,6 +472,7 @@ class Schedule {
   bool rejected_inside_ = false;  // work posts to its own lane, and cannot wait for room there
   int submitted_ = 0;
   int running_ = 0;
+  std::array<std::string, kKeys> names_{};
   std::array<const Known*, kKeys> inside_{};
   std::array<int, kKeys> last_begun_{};
   std::deque<Known> known_;

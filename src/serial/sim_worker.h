@@ -18,6 +18,7 @@ class SimWorker final : public SimDecorator, private Runnable {
     if (!std::exchange(is_busy_, true)) sim_.post(*this);
   }
   std::size_t max_threads() const override { return 1; }
+  Scheduler* background() override { return &sim_; }
 
  private:
   void run(Turn& turn) override {

@@ -10,7 +10,7 @@ class DrivenScheduler : public Scheduler {
   // Runs one step on the calling thread. False if there is nothing to run.
   virtual bool run_one() = 0;
   bool is_driven() const final { return true; }
-  Scheduler* background() final { return nullptr; }
+  Scheduler* background() override { return nullptr; }
 };
 
 }  // namespace keyway
