@@ -37,8 +37,8 @@ Error refusal(const std::vector<const WaitGraph::Edge*>& cycle, const Scheduler*
   }
   if (short_of_threads != nullptr) {
     const std::size_t threads = short_of_threads->max_threads();
-    message += "; no thread would be left to run it, of " + std::to_string(threads) +
-               "; wait by co_await, or give the scheduler more threads";
+    message += "; no thread would be left to run it, because all " + std::to_string(threads) +
+               " threads would wait; wait by co_await, or give the scheduler more threads";
     return {ErrorCode::kNoThread, std::move(message)};
   }
   message += locks ? "; take the keys in one order everywhere, or by lock_all()"

@@ -21,8 +21,8 @@ namespace {
 
 Error lane_full(std::string_view key, int capacity) {
   return {.code = ErrorCode::kRejected,
-          .message = quoted(key) + " was not taken: " + std::to_string(capacity) +
-                     " wait in its lane, as many as may; try again later, or raise queue_capacity",
+          .message = quoted(key) + " was not taken: the queue of its lane is full, with " +
+                     std::to_string(capacity) + "; try again later, or raise queue_capacity",
           .retryable = true,
           .group_key = std::string(key),
           .rejection = RejectionReason::kQueueFull};
@@ -167,8 +167,9 @@ detail::QueuePlace SerialDispatcher::take_place() { return detail::QueuePlace(pa
 Error SerialDispatcher::all_full(std::string_view key) {
   parts_->load.count_rejected();
   return {.code = ErrorCode::kRejected,
-          .message = quoted(key) + " was not taken: " + std::to_string(options_.total_capacity) +
-                     " wait in all lanes, as many as may; try again later, or raise total_capacity",
+          .message = quoted(key) + " was not taken: the queues of all lanes are full, with " +
+                     std::to_string(options_.total_capacity) +
+                     " in total; try again later, or raise total_capacity",
           .retryable = true,
           .group_key = std::string(key),
           .rejection = RejectionReason::kGlobalQueueFull};
