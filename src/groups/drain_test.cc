@@ -73,6 +73,16 @@ TEST(Drain, KeepsItsDeadlineWhileATurnIsOnItsWayOut) {
   EXPECT_TRUE(executor.drain(Duration::max()));
 }
 
+TEST(Drain, OfAGroupWithoutTasksNeedsNoThread) {
+  ThreadPool pool({.threads = 1, .max_threads = 1});
+  GroupExecutor other({}, pool);
+  GroupExecutor executor({}, pool);
+  auto task = executor.submit("g", [&] {
+    return other.drain() && other.drain_group("none") && executor.drain_group("none");
+  });
+  EXPECT_TRUE(task.join().value());
+}
+
 // Neither of them waits for the other.
 TEST(Drain, TwoListenersMayDrainAtOnceOnAnExecutorOfTheCallers) {
   std::latch inside(2);

@@ -1,5 +1,6 @@
 // A GroupExecutor that is paused, drained and shut down while tasks come, run and end.
 #include <chrono>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -109,6 +110,47 @@ TEST(ExploreGroupControl, DrainAfterACancelWhilePaused) {
 }
 
 // ---- cancel, drain, shutdown
+
+// A task drains another executor, which is without tasks when the drain begins and gets one at the same time. That task
+// wants to wait, too: the scheduler has two threads, so the library must refuse one of the two waits.
+class DrainOnTheLastThreadButOne final : public GroupScenario {
+ public:
+  DrainOnTheLastThreadButOne() : GroupScenario(1, {}, /*max_threads=*/2) {
+    const Uninterrupted setup;
+    drained_.emplace(GroupPolicy{}, scheduler());
+    third_.emplace(GroupPolicy{}, scheduler());
+  }
+  void client(int) override {
+    auto drains =
+        executor().submit("a", "drains", [this] { or_refused([this] { drained_->drain(); }); });
+    auto waits = drained_->submit("b", "waits", [this] {
+      auto target = third_->submit("c", "target", [] {});
+      or_refused([&] { target.join(); });
+    });
+    drains.join();
+    waits.join();
+  }
+  void finish() override {
+    third_->drain();
+    third_.reset();
+    drained_.reset();
+  }
+
+ private:
+  template <class Call>
+  static void or_refused(Call call) {
+    try {
+      call();
+    } catch (const Exception& exception) {
+      require(exception.code() == ErrorCode::kNoThread, "refused for another reason");
+    }
+  }
+  std::optional<GroupExecutor> drained_;
+  std::optional<GroupExecutor> third_;
+};
+TEST(ExploreGroupControl, ADrainInATaskCountsItsThreadFromTheBeginning) {
+  expect_holds<DrainOnTheLastThreadButOne>("TaskWaits", kThreeThreads);
+}
 
 class CancelAgainstRun final : public GroupScenario {
  public:

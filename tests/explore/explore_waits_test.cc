@@ -258,6 +258,45 @@ TEST(ExploreWaits, AWaitForATaskThatCostsMore) {
   expect_holds<WaitForACostlyTask>("TaskWaits", {.threads = 4});
 }
 
+// One branch of a task begins a wait that is refused, because its target waits for the task. Meanwhile the other branch
+// ends, and must not give a permit back for the refused wait.
+class ARefusedWaitWhileABranchEnds final : public GroupScenario {
+ public:
+  ARefusedWaitWhileABranchEnds() : GroupScenario(1, {.default_group = {.max_concurrency = 2}}) {}
+  void client(int) override {
+    {
+      const Uninterrupted both;
+      task_ = executor().submit("g", "task", [this]() -> Task<void> {
+        co_await when_all(wait_for(target_), sleep_for_a_while());
+      });
+      target_ = executor().submit("g", "target", [this] { return wait_for(task_); });
+    }
+    executor().drain();
+    require(refused_ == 1, "not one of the two waits was refused");
+    require(executor().group_stats("g").running == 0, "a permit was given back twice, or never");
+  }
+
+ private:
+  Task<void> sleep_for_a_while() { co_await sleep_for(std::chrono::seconds(1)); }
+  Task<void> wait_for(TaskHandle<void>& other) {
+    co_await sleep_for_a_while();  // goes on beside the other branch
+    try {
+      co_await other;
+    } catch (const Exception& exception) {
+      require(exception.code() == ErrorCode::kWaitCycle, "another error than a cycle");
+      ++refused_;
+    }
+  }
+
+  TaskHandle<void> task_;
+  TaskHandle<void> target_;
+  int refused_ = 0;
+};
+TEST(ExploreWaits, ARefusedWaitGivesNothingBackWhileAnotherBranchEnds) {
+  expect_holds<ARefusedWaitWhileABranchEnds>("TaskWaits",
+                                             {.threads = 3, .times_out_any_time = true});
+}
+
 // Three branches, each of which waits for a task of another group, under a global limit.
 class BranchesUnderAGlobalLimit final : public GroupScenario {
  public:
