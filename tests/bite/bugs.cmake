@@ -433,6 +433,11 @@ plant_bug(refused_wait_counts "a wait counts as open while the graph checks it, 
     }
     forget_if_over]])
 
+plant_bug(each_unchecked_wait_searches "execute_all() in a task looks at all its waits when each of them begins"
+  src/groups/waits.cc
+  [[if (wait.is_last_of_unchecked) intake_]]
+  [[if (wait.is_last_of_unchecked || (planted("each_unchecked_wait_searches") && !wait.can_refuse)) intake_]])
+
 plant_bug(costly_closes_cycle "a costly task that overtakes others may leave tasks waiting for each other"
   src/groups/intake.cc
   [[aftermath.post(lane);
