@@ -297,29 +297,39 @@ TEST(ExploreWaits, ARefusedWaitGivesNothingBackWhileAnotherBranchEnds) {
                                              {.threads = 3, .times_out_any_time = true});
 }
 
-// Three branches, each of which waits for a task of another group, under a global limit.
-class BranchesUnderAGlobalLimit final : public GroupScenario {
+// Three branches, two of which wait for tasks of other groups.
+template <int kGlobalLimit>
+class BranchesOfSeveralGroups final : public GroupScenario {
  public:
-  BranchesUnderAGlobalLimit() : GroupScenario(1, {.global_max_in_flight = 1}) {}
+  BranchesOfSeveralGroups() : GroupScenario(1, policy()) {}
   void client(int) override {
     auto outer = executor().submit("g", "outer", [this]() -> Task<int> {
       co_await when_all(branch("a"), branch("b"), branch("g"));
-      const Gauge::Inside inside(gauge_, 1);
+      const Gauge::Inside inside(gauge_, kInside);
       co_return 1;
     });
     require(outer.join().ok(), "it did not end");
   }
 
  private:
+  static constexpr int kInside = kGlobalLimit > 0 ? kGlobalLimit : 4;
+
+  static GroupPolicy policy() {
+    return kGlobalLimit > 0 ? GroupPolicy{.global_max_in_flight = kGlobalLimit} : GroupPolicy{};
+  }
   Task<int> branch(const char* key) {
-    auto inner = executor().submit(key, "inner", [this] { const Gauge::Inside inside(gauge_, 1); });
+    auto inner =
+        executor().submit(key, "inner", [this] { const Gauge::Inside inside(gauge_, kInside); });
     co_await inner;
     co_return 1;
   }
   Gauge gauge_;
 };
 TEST(ExploreWaits, BranchesThatWaitForOtherGroups) {
-  expect_holds<BranchesUnderAGlobalLimit>("TaskWaits", kThreeThreads);
+  expect_holds<BranchesOfSeveralGroups<1>>("TaskWaits", kThreeThreads);
+}
+TEST(ExploreWaits, BranchesThatWaitForOtherGroupsWithoutAGlobalLimit) {
+  expect_holds<BranchesOfSeveralGroups<0>>("TaskWaits", kThreeThreads);
 }
 
 }  // namespace
