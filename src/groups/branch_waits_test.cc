@@ -142,8 +142,9 @@ TEST(BranchWaits, WhenAnyReturnsWithTheFirstUnderAGlobalLimit) {
   EXPECT_EQ(sim.now() - began, 50ms);
 }
 
-TEST(BranchWaits, ATaskThatStandsInLineForItsGlobalPermitMayLendItsGroupsToo) {
-  expect_ends([] {
+// When its turn at the global limit comes, it cannot use the permit: its group's is still lent.
+void stand_in_line_and_lend(bool limit_goes_up) {
+  expect_ends([limit_goes_up] {
     SimScheduler sim;
     std::coroutine_handle<> target_parked;
     std::coroutine_handle<> first_branch;
@@ -172,12 +173,24 @@ TEST(BranchWaits, ATaskThatStandsInLineForItsGlobalPermitMayLendItsGroupsToo) {
     target_parked.resume();           // `other` stands in line for its permit
     EXPECT_TRUE(cancelled.cancel());  // and so does `parent`
     second_branch.resume();           // which now lends its group's permit as well
+    EXPECT_TRUE(!limit_goes_up || executor.set_global_limit(4).ok());
     sim.run_until_idle();
     EXPECT_TRUE(other.join().ok());
     EXPECT_TRUE(parent.join().ok());
     EXPECT_EQ(executor.stats().running, 0U);
-    EXPECT_TRUE(executor.submit("a", "next", answer).join().ok());
+    EXPECT_TRUE(executor.set_global_limit(1).ok());
+    auto next = executor.submit("a", "next", answer);
+    sim.run_until_idle();
+    EXPECT_TRUE(next.is_done()) << "no permit is left over";
   });
+}
+
+TEST(BranchWaits, ATaskThatStandsInLineForItsGlobalPermitMayLendItsGroupsToo) {
+  stand_in_line_and_lend(/*limit_goes_up=*/false);
+}
+
+TEST(BranchWaits, ATaskThatLendsItsGroupsPermitPassesOnWhatAHigherGlobalLimitGivesIt) {
+  stand_in_line_and_lend(/*limit_goes_up=*/true);
 }
 
 }  // namespace

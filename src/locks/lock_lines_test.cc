@@ -1,9 +1,8 @@
 // A waiter in a lock's line gets the lock before those behind it, and may then need a permit or a thread to go on. A
 // wait behind it that would keep these for ever is refused.
 #include <latch>
-#include <memory>
 #include <optional>
-#include <utility>
+#include <string_view>
 
 #include <gtest/gtest.h>
 

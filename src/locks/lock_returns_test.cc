@@ -1,6 +1,5 @@
 // Locks held by tasks that gave permits back and want them again: who waits for such a lock must leave them their way
 // back. Each of these tests hung before.
-#include <coroutine>
 #include <optional>
 #include <string>
 #include <string_view>

@@ -129,6 +129,11 @@ plant_bug(caller_runs_after_shutdown "a submitter runs its task although the exe
   [[if (table_.closed() && !planted("caller_runs_after_shutdown")) refuse_closed(task);
   if (if_full]])
 
+plant_bug(stop_missed_at_start "a task that begins while its group is shut down is not asked to stop"
+  src/groups/group_engine.cc
+  [[if (lane != nullptr && lane->stop_wanted(number))]]
+  [[if (lane != nullptr && !planted("stop_missed_at_start") && lane->stop_wanted(number))]])
+
 plant_bug(superseded_runs "a task that a newer one supersedes before it is in its lane runs all the same"
   src/groups/group_engine.cc
   [[if (task.extras().superseded.load(std::memory_order_relaxed)) withdraw]]
@@ -291,6 +296,11 @@ plant_bug(permit_while_held "a lane that waits for a token or for resume() keeps
   src/groups/dispatch.cc
   [[if (!std::exchange(lane.has_global_permit, false)) return false;]]
   [[if (planted("permit_while_held") || !std::exchange(lane.has_global_permit, false)) return false;]])
+
+plant_bug(returner_keeps_permit "a returning task that a raised global limit serves too early keeps its permit"
+  src/groups/dispatch.cc
+  [[if (Lane* lane = returner->go_on(aftermath)) leave_gate]]
+  [[if (Lane* lane = returner->go_on(aftermath); lane != nullptr && !planted("returner_keeps_permit")) leave_gate]])
 
 plant_bug(serial_place_lost "a call that is refused keeps its place in the dispatcher's total capacity"
   src/serial/serial_load.h

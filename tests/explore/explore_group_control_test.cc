@@ -1,6 +1,7 @@
 // A GroupExecutor that is paused, drained and shut down while tasks come, run and end.
 #include <chrono>
 #include <optional>
+#include <stop_token>
 #include <string_view>
 #include <vector>
 
@@ -150,6 +151,31 @@ class DrainOnTheLastThreadButOne final : public GroupScenario {
 };
 TEST(ExploreGroupControl, ADrainInATaskCountsItsThreadFromTheBeginning) {
   expect_holds<DrainOnTheLastThreadButOne>("TaskWaits", kThreeThreads);
+}
+
+// A group is shut down while its task begins: the task either does not run, or is asked to stop.
+class ShutdownGroupAgainstStart final : public GroupScenario {
+ public:
+  ShutdownGroupAgainstStart() : GroupScenario(2, {}) {}
+  void client(int number) override {
+    if (number == 0) {
+      auto task = executor().submit("g", "1", [](const std::stop_token& stop) {
+        const std::stop_callback wake(stop, [] { changed(); });
+        wait_until("a stop request", [&] { return stop.stop_requested(); });
+      });
+      submitted_.set();
+      task.join();
+      return;
+    }
+    submitted_.wait("the submit");
+    executor().shutdown_group("g");
+  }
+
+ private:
+  Event submitted_;
+};
+TEST(ExploreGroupControl, ATaskThatBeginsWhileItsGroupIsShutDownIsAskedToStop) {
+  expect_holds<ShutdownGroupAgainstStart>("GroupExecutor", kThreeThreads);
 }
 
 class CancelAgainstRun final : public GroupScenario {
