@@ -15,6 +15,7 @@
 #include "keyway/group_executor.h"
 #include "keyway/task_listener.h"
 #include "keyway/testing/sim_scheduler.h"
+#include "support/coroutines.h"
 #include "support/own_process.h"
 
 namespace keyway {
@@ -191,14 +192,6 @@ TEST(ComingBack, ALimitMayGoDownWhileExecuteAllSubmits) {
 }
 
 // ---- coroutines that strangers resume
-
-// Suspends a coroutine until the test resumes it.
-struct Park {
-  bool await_ready() const { return false; }
-  void await_suspend(std::coroutine_handle<> coroutine) { parked = coroutine; }
-  void await_resume() const {}
-  std::coroutine_handle<>& parked;
-};
 
 TEST(ComingBack, ACoroutineThatIsResumedInsideAnotherTaskLeavesThatTaskItsScope) {
   expect_ends([] {

@@ -10,26 +10,19 @@
 #include <gtest/gtest.h>
 
 #include "keyway/group_executor.h"
+#include "support/listeners.h"
 
 namespace keyway {
 namespace {
 
 using namespace std::chrono_literals;
 
-class Listener final : public TaskLifecycleListener {
- public:
-  void on_completed(std::string_view, std::string_view id, const TaskOutcome&) override {
-    ended(std::string(id));
-  }
-  std::function<void(const std::string& id)> ended;
-};
-
 TEST(Drain, WaitsForAListenerThatBlocks) {
   GroupExecutor other({}, ThreadPoolOptions{.threads = 1});
   std::latch blocks(1);
   std::latch open(1);
   std::atomic<bool> told{false};
-  const auto listener = std::make_shared<Listener>();
+  const auto listener = std::make_shared<EndListener>();
   listener->ended = [&](const std::string&) {
     auto gate = other.submit("gate", [&] {
       blocks.count_down();
@@ -73,11 +66,21 @@ TEST(Drain, KeepsItsDeadlineWhileATurnIsOnItsWayOut) {
   EXPECT_TRUE(executor.drain(Duration::max()));
 }
 
+TEST(Drain, OfAGroupWithoutTasksNeedsNoThread) {
+  ThreadPool pool({.threads = 1, .max_threads = 1});
+  GroupExecutor other({}, pool);
+  GroupExecutor executor({}, pool);
+  auto task = executor.submit("g", [&] {
+    return other.drain() && other.drain_group("none") && executor.drain_group("none");
+  });
+  EXPECT_TRUE(task.join().value());
+}
+
 // Neither of them waits for the other.
 TEST(Drain, TwoListenersMayDrainAtOnceOnAnExecutorOfTheCallers) {
   std::latch inside(2);
   std::atomic<int> drained{0};
-  const auto listener = std::make_shared<Listener>();
+  const auto listener = std::make_shared<EndListener>();
   GroupExecutor* executor = nullptr;
   listener->ended = [&](const std::string&) {
     inside.arrive_and_wait();

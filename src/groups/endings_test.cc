@@ -2,7 +2,6 @@
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
-#include <functional>
 #include <latch>
 #include <memory>
 #include <optional>
@@ -13,27 +12,17 @@
 
 #include "keyway/group_executor.h"
 #include "keyway/testing/sim_scheduler.h"
+#include "support/listeners.h"
 
 namespace keyway {
 namespace {
-
-class Listener final : public TaskLifecycleListener {
- public:
-  void on_completed(std::string_view, std::string_view id, const TaskOutcome&) override {
-    if (ended) ended(std::string(id));
-  }
-  void on_rejected(std::string_view, std::string_view id, RejectionReason) override {
-    if (ended) ended(std::string(id));
-  }
-  std::function<void(const std::string& id)> ended;
-};
 
 constexpr ThreadPoolOptions kOneThread{.threads = 1, .max_threads = 1};
 constexpr auto kShare = Conflation::kShareResult;
 
 TEST(Endings, AListenerOfALeaderMayWaitForAFollower) {
   testing::SimScheduler sim;
-  const auto listener = std::make_shared<Listener>();
+  const auto listener = std::make_shared<EndListener>();
   GroupExecutor executor({.listener = listener}, sim);
   std::optional<TaskHandle<int>> follower;
   bool joined = false;
@@ -52,7 +41,7 @@ TEST(Endings, AListenerOfALeaderMayWaitForAFollower) {
 }
 
 TEST(Endings, OnOneThreadAListenerOfALeaderMayWaitForAFollower) {
-  const auto listener = std::make_shared<Listener>();
+  const auto listener = std::make_shared<EndListener>();
   GroupExecutor executor({.listener = listener}, kOneThread);
   std::latch both_in(1);
   std::optional<TaskHandle<int>> follower;
@@ -75,7 +64,7 @@ TEST(Endings, OnOneThreadAListenerOfALeaderMayWaitForAFollower) {
 }
 
 TEST(Endings, OnOneThreadAListenerMayWaitForAnotherTaskOfTheSameShutdown) {
-  const auto listener = std::make_shared<Listener>();
+  const auto listener = std::make_shared<EndListener>();
   GroupExecutor executor({.listener = listener}, kOneThread);
   std::latch submitted(1);
   std::vector<TaskHandle<void>> waiting;

@@ -58,5 +58,41 @@ TEST(EvictGroup, IsToldToALaneThatIsBeingMade) {
   executor.drain();
 }
 
+// A submit reads the limit before a second eviction, and tells it to the lane after another submit has told the newer one.
+TEST(EvictGroup, ANewerLimitIsNotOverwrittenByASubmitThatReadTheOlderOne) {
+  for (const int global_queue : {kUnlimited, 100}) {
+    std::atomic<int> configured{4};
+    std::atomic<bool> slow{false};
+    std::latch has_read(1);
+    std::latch may_go_on(1);
+    std::latch open(1);
+    GroupPolicy policy{.global_max_in_flight = 100, .global_queue_threshold = global_queue};
+    policy.resolver = [&](std::string_view) -> int {
+      const int limit = configured;
+      if (slow.exchange(false)) {
+        has_read.count_down();
+        may_go_on.wait();
+      }
+      return limit;
+    };
+    const auto work = [&] { open.wait(); };
+    GroupExecutor executor(std::move(policy), ThreadPoolOptions{.threads = 4});
+    ASSERT_TRUE(executor.post("g", work).ok());  // keeps the lane
+    executor.evict_group("g");
+    slow = true;
+    std::thread reads_the_older([&] { EXPECT_TRUE(executor.post("g", work).ok()); });
+    has_read.wait();
+    configured = 1;
+    executor.evict_group("g");
+    EXPECT_TRUE(executor.post("g", work).ok());
+    EXPECT_EQ(executor.explain("g").limit, 1U);
+    may_go_on.count_down();
+    reads_the_older.join();
+    EXPECT_EQ(executor.explain("g").limit, 1U) << global_queue;
+    open.count_down();
+    executor.drain();
+  }
+}
+
 }  // namespace
 }  // namespace keyway

@@ -17,6 +17,7 @@
 #include "keyway/testing/sim_scheduler.h"
 #include "support/jobs.h"
 #include "support/limit_oracle.h"
+#include "support/own_process.h"
 
 namespace keyway {
 namespace {
@@ -374,6 +375,27 @@ TEST_F(GroupControl, APausedExecutorEndsLikeAnyOther) {
   EXPECT_FALSE(executor_->shutdown(5ms)) << "they could not finish";
   executor_.reset();
   for (TaskHandle<void>& handle : handles_) EXPECT_TRUE(handle.is_done());
+}
+
+// "waits" comes back to its group after "pauses" has paused it, while the executor is being destroyed.
+TEST_F(GroupControl, AGroupThatIsPausedWhileTheExecutorEndsHoldsNothingBack) {
+  expect_ends([&] {
+    for (const bool all : {false, true}) {
+      make({.groups = {{"a", {.max_concurrency = 2}}}});
+      GroupExecutor& executor = *executor_;
+      TaskHandle<void> pauses = executor.submit("a", "pauses", [&]() -> Task<void> {
+        try {
+          co_await sleep_for(1h);  // until the executor ends
+        } catch (const Exception&) {
+        }
+        all ? executor.pause() : executor.pause_group("a");
+      });
+      auto waits = executor.submit("a", "waits", [&] { pauses.join(); });
+      sim_.run_ready();
+      executor_.reset();
+      EXPECT_TRUE(waits.is_done());
+    }
+  });
 }
 
 // ---- with threads

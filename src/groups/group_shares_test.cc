@@ -250,6 +250,18 @@ TEST_F(GroupShares, AnAdaptiveLimitStaysBelowMaxInFlight) {
   EXPECT_EQ(most, 3U);
 }
 
+TEST_F(GroupShares, AnAdaptiveLimitIsKeptWhenAnotherLimitIsSet) {
+  make({.groups = {{"db", {.adaptive = AdaptiveLimits{.floor = 1, .ceiling = 32}}}}});
+  submit("db", 600, 2ms);
+  sim_.run_until_idle();
+  const std::uint64_t learnt = executor_->explain("db").limit;
+  ASSERT_GT(learnt, 4U);
+  submit("db", 100);
+  sim_.run_ready();
+  EXPECT_TRUE(executor_->set_limits("db", {.queue_threshold = 1'000}).ok());
+  EXPECT_EQ(executor_->explain("db").limit, learnt);
+}
+
 TEST_F(GroupShares, WhatIsGivenInThePolicyDoesNotChangeWhileItRuns) {
   make({.groups = {{"db", {.adaptive = AdaptiveLimits{}}}}});
   EXPECT_FALSE(executor_->set_limit("db", 5).ok());

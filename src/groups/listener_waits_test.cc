@@ -2,7 +2,6 @@
 // task that is not done.
 #include <chrono>
 #include <functional>
-#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -11,29 +10,15 @@
 
 #include "keyway/group_executor.h"
 #include "keyway/testing/sim_scheduler.h"
+#include "support/listeners.h"
 
 namespace keyway {
 namespace {
 
 using namespace std::chrono_literals;
 
-class Listener final : public TaskLifecycleListener {
- public:
-  void on_completed(std::string_view, std::string_view id, const TaskOutcome&) override {
-    if (ended) ended(std::string(id));
-  }
-  void on_rejected(std::string_view, std::string_view id, RejectionReason) override {
-    if (ended) ended(std::string(id));
-  }
-  std::function<void(const std::string& id)> ended;
-};
-
-class ListenerWaits : public ::testing::Test {
+class ListenerWaits : public ListenedExecutor<EndListener> {
  protected:
-  void make(GroupPolicy policy = {}) {
-    policy.listener = listener_;
-    executor_.emplace(std::move(policy), sim_);
-  }
   // The code of the error that `call` throws; nullopt if it throws none.
   template <class F>
   static std::optional<ErrorCode> error_of(F call) {
@@ -54,10 +39,7 @@ class ListenerWaits : public ::testing::Test {
     sim_.post(visit_);
   }
 
-  testing::SimScheduler sim_;
-  std::shared_ptr<Listener> listener_ = std::make_shared<Listener>();
   Visit visit_;
-  std::optional<GroupExecutor> executor_;
 };
 
 TEST_F(ListenerWaits, ADrainIsRefusedIfAnotherListenerWaitsForItsTask) {

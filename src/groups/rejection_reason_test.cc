@@ -1,5 +1,4 @@
 // Why a task was rejected: every way to hear of it tells the reason that the listener is told.
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -8,13 +7,12 @@
 
 #include "keyway/future.h"
 #include "keyway/group_executor.h"
-#include "keyway/testing/sim_scheduler.h"
+#include "support/listeners.h"
 
 namespace keyway {
 namespace {
 
 using namespace std::chrono_literals;
-using testing::SimScheduler;
 
 constexpr auto answer = [] { return 42; };
 constexpr auto nap = []() -> Task<int> {
@@ -29,13 +27,8 @@ struct Reasons final : TaskLifecycleListener {
   std::vector<RejectionReason> told;
 };
 
-class RejectionReasonTest : public ::testing::Test {
+class RejectionReasonTest : public ListenedExecutor<Reasons> {
  protected:
-  void make(GroupPolicy policy) {
-    policy.listener = reasons_;
-    executor_.emplace(std::move(policy), sim_);
-  }
-
   // Of value(), as the caller of join() and of a future meets it.
   template <class T>
   std::optional<Error> error_of(const GroupResult<T>& result) {
@@ -56,13 +49,9 @@ class RejectionReasonTest : public ::testing::Test {
     EXPECT_EQ(error->retryable, retryable);
     EXPECT_NE(error->message.find(says), std::string::npos) << error->message;
     EXPECT_EQ(error->group_key, "g");
-    ASSERT_FALSE(reasons_->told.empty());
-    EXPECT_EQ(reasons_->told.back(), reason);
+    ASSERT_FALSE(listener_->told.empty());
+    EXPECT_EQ(listener_->told.back(), reason);
   }
-
-  SimScheduler sim_;
-  std::shared_ptr<Reasons> reasons_ = std::make_shared<Reasons>();
-  std::optional<GroupExecutor> executor_;
 };
 
 TEST_F(RejectionReasonTest, OfAGroupShutdownIsToldByTheResult) {

@@ -17,6 +17,7 @@
 
 #include "keyway/group_executor.h"
 #include "keyway/testing/sim_scheduler.h"
+#include "support/listeners.h"
 
 namespace keyway {
 namespace {
@@ -58,101 +59,91 @@ class Recorder final : public TaskLifecycleListener {
   std::map<std::string, Events> events_;
 };
 
-class Listener : public ::testing::Test {
+class Listener : public ListenedExecutor<Recorder> {
  protected:
   using Events = Recorder::Events;
-
-  GroupExecutor make(GroupPolicy policy) {
-    policy.listener = recorder_;
-    return GroupExecutor(std::move(policy), sim_);
-  }
-
-  const std::shared_ptr<Recorder> recorder_ = std::make_shared<Recorder>();
-  SimScheduler sim_;
 };
 
 TEST_F(Listener, HearsWhetherATaskHasRun) {
-  GroupExecutor executor = make({});
-  auto ran = executor.submit("g", "ran", nap);
-  auto cancelled = executor.submit("g", "cancelled", answer);
-  auto expired = executor.submit("g", {.id = "expired", .start_within = 1ms}, answer);
-  auto stopped = executor.submit("other", "stopped", nap);
+  make({});
+  auto ran = executor_->submit("g", "ran", nap);
+  auto cancelled = executor_->submit("g", "cancelled", answer);
+  auto expired = executor_->submit("g", {.id = "expired", .start_within = 1ms}, answer);
+  auto stopped = executor_->submit("other", "stopped", nap);
   EXPECT_TRUE(cancelled.cancel());
   sim_.run_ready();
   EXPECT_TRUE(stopped.cancel());
   sim_.run_until_idle();
-  EXPECT_EQ(recorder_->of("ran"), (Events{"submitted", "started", "completed"}));
-  EXPECT_EQ(recorder_->of("cancelled"), (Events{"submitted", "completed unrun"}));
-  EXPECT_EQ(recorder_->of("expired"), (Events{"submitted", "completed unrun"}));
-  EXPECT_EQ(recorder_->of("stopped"), (Events{"submitted", "started", "completed"}));
+  EXPECT_EQ(listener_->of("ran"), (Events{"submitted", "started", "completed"}));
+  EXPECT_EQ(listener_->of("cancelled"), (Events{"submitted", "completed unrun"}));
+  EXPECT_EQ(listener_->of("expired"), (Events{"submitted", "completed unrun"}));
+  EXPECT_EQ(listener_->of("stopped"), (Events{"submitted", "started", "completed"}));
 }
 
 TEST_F(Listener, HearsThatATaskSharedTheResultOfAnother) {
-  GroupExecutor executor = make({});
+  make({});
   const TaskOptions shared{.id = "shared", .conflation = Conflation::kShareResult};
-  auto leader = executor.submit("g", shared, nap);
-  auto follower = executor.submit("g", shared, nap);
+  auto leader = executor_->submit("g", shared, nap);
+  auto follower = executor_->submit("g", shared, nap);
   sim_.run_until_idle();
-  Events events = recorder_->of("shared");
+  Events events = listener_->of("shared");
   std::sort(events.begin(), events.end());  // of two tasks with this id, in no order
   EXPECT_EQ(events, (Events{"completed", "completed unrun", "started", "submitted", "submitted"}));
 }
 
 TEST_F(Listener, HearsWhichQueueWasFull) {
-  GroupExecutor group = make({.default_group = {.queue_threshold = 0}});
-  auto first = group.submit("g", "1", nap);
-  auto second = group.submit("g", "2", nap);
-  EXPECT_FALSE(group.try_submit("g", "3", nap).ok());
-  EXPECT_EQ(recorder_->of("2"), (Events{"submitted", "rejected: queue_full"}));
-  EXPECT_EQ(recorder_->of("3"), (Events{"submitted", "rejected: queue_full"}));
-  GroupExecutor global = make({.global_max_in_flight = 1, .global_queue_threshold = 0});
-  auto third = global.submit("a", "4", nap);
-  auto fourth = global.submit("b", "5", nap);
-  EXPECT_FALSE(global.try_submit("b", "6", nap).ok());
-  EXPECT_EQ(recorder_->of("5"), (Events{"submitted", "rejected: global_queue_full"}));
-  EXPECT_EQ(recorder_->of("6"), (Events{"submitted", "rejected: global_queue_full"}));
+  make({.default_group = {.queue_threshold = 0}});
+  auto first = executor_->submit("g", "1", nap);
+  auto second = executor_->submit("g", "2", nap);
+  EXPECT_FALSE(executor_->try_submit("g", "3", nap).ok());
+  EXPECT_EQ(listener_->of("2"), (Events{"submitted", "rejected: queue_full"}));
+  EXPECT_EQ(listener_->of("3"), (Events{"submitted", "rejected: queue_full"}));
+  make({.global_max_in_flight = 1, .global_queue_threshold = 0});
+  auto third = executor_->submit("a", "4", nap);
+  auto fourth = executor_->submit("b", "5", nap);
+  EXPECT_FALSE(executor_->try_submit("b", "6", nap).ok());
+  EXPECT_EQ(listener_->of("5"), (Events{"submitted", "rejected: global_queue_full"}));
+  EXPECT_EQ(listener_->of("6"), (Events{"submitted", "rejected: global_queue_full"}));
   sim_.run_until_idle();
 }
 
 TEST_F(Listener, HearsThatNoRoomCameInTime) {
-  GroupExecutor executor = make({.default_group = {.queue_threshold = 0}});
-  auto first = executor.submit("g", "1", nap);
-  EXPECT_EQ(executor.try_submit_for("g", 1ms, "2", nap).error().task_id, "2");
-  EXPECT_EQ(recorder_->of("2"), (Events{"submitted", "rejected: no_room_in_time"}));
+  make({.default_group = {.queue_threshold = 0}});
+  auto first = executor_->submit("g", "1", nap);
+  EXPECT_EQ(executor_->try_submit_for("g", 1ms, "2", nap).error().task_id, "2");
+  EXPECT_EQ(listener_->of("2"), (Events{"submitted", "rejected: no_room_in_time"}));
   sim_.run_until_idle();
 }
 
 TEST_F(Listener, HearsWhoEndedAWaitingTask) {
-  {
-    GroupExecutor executor = make({});
-    auto first = executor.submit("g", "1", nap);
-    auto second = executor.submit("g", "2", nap);
-    executor.shutdown_group("g");
-    auto third = executor.submit("h", "3", nap);
-    auto fourth = executor.submit("h", "4", nap);
-    executor.shutdown();
-    EXPECT_THROW((void)executor.submit("g", "5", nap), Exception);
-    sim_.run_until_idle();
-  }
-  EXPECT_EQ(recorder_->of("2"), (Events{"submitted", "rejected: group_shutdown"}));
-  EXPECT_EQ(recorder_->of("4"), (Events{"submitted", "rejected: shutdown"}));
-  EXPECT_EQ(recorder_->of("5"), (Events{"submitted", "rejected: shutdown"}));
+  make({});
+  auto first = executor_->submit("g", "1", nap);
+  auto second = executor_->submit("g", "2", nap);
+  executor_->shutdown_group("g");
+  auto third = executor_->submit("h", "3", nap);
+  auto fourth = executor_->submit("h", "4", nap);
+  executor_->shutdown();
+  EXPECT_THROW((void)executor_->submit("g", "5", nap), Exception);
+  sim_.run_until_idle();
+  EXPECT_EQ(listener_->of("2"), (Events{"submitted", "rejected: group_shutdown"}));
+  EXPECT_EQ(listener_->of("4"), (Events{"submitted", "rejected: shutdown"}));
+  EXPECT_EQ(listener_->of("5"), (Events{"submitted", "rejected: shutdown"}));
 }
 
 TEST_F(Listener, HearsThatAnOlderTaskWasKept) {
-  GroupExecutor executor = make({});
+  make({});
   const TaskOptions oldest{.id = "1", .conflation = Conflation::kKeepOldest};
-  auto first = executor.submit("g", oldest, nap);
-  auto second = executor.submit("g", oldest, nap);
+  auto first = executor_->submit("g", oldest, nap);
+  auto second = executor_->submit("g", oldest, nap);
   sim_.run_until_idle();
-  EXPECT_EQ(recorder_->of("1"),
+  EXPECT_EQ(listener_->of("1"),
             (Events{"submitted", "submitted", "rejected: conflated", "started", "completed"}));
 }
 
 TEST_F(Listener, ARejectionThatIsThrownSaysTheSame) {
-  GroupExecutor executor = make({.global_max_in_flight = 1, .global_queue_threshold = 0});
-  auto first = executor.submit("g", "1", nap);
-  auto second = executor.submit("h", "2", nap);
+  make({.global_max_in_flight = 1, .global_queue_threshold = 0});
+  auto first = executor_->submit("g", "1", nap);
+  auto second = executor_->submit("h", "2", nap);
   try {
     static_cast<void>(second.join());
     FAIL();

@@ -13,6 +13,7 @@
 
 #include "keyway/group_executor.h"
 #include "keyway/testing/sim_scheduler.h"
+#include "support/coroutines.h"
 #include "support/own_process.h"
 
 namespace keyway {
@@ -22,8 +23,6 @@ using namespace std::chrono_literals;
 using testing::SimScheduler;
 
 constexpr auto answer = [] { return 42; };
-
-Task<void> await_one(TaskHandle<void>& handle) { (void)co_await handle; }
 
 // Whether a call is refused because it could never end.
 template <class Call>

@@ -1,8 +1,7 @@
 // A wait costs the same whether a hundred tasks wait or a hundred thousand.
 #include <chrono>
-#include <ctime>
+#include <cstdint>
 #include <functional>
-#include <latch>
 #include <optional>
 #include <string>
 #include <vector>
@@ -12,144 +11,168 @@
 #include "keyway/group_executor.h"
 #include "keyway/task.h"
 #include "keyway/testing/sim_scheduler.h"
+#include "support/counted_checks.h"
+#include "support/memory.h"
+#include "support/scale.h"
 
 namespace keyway {
 namespace {
 
 using testing::SimScheduler;
 
-// Coroutines on a simulation: nothing but the waits themselves takes time.
-class WaitScale : public ::testing::Test {
- protected:
-  // Seconds for `count` tasks, each of which waits for one of its own.
-  template <class GroupOf>
-  double seconds(int count, GroupPolicy policy, GroupOf inner_group_of) {
+constexpr int kFew = 1'000;
+constexpr int kMany = kSanitized ? 10'000 : 100'000;
+
+// ---- how many other waits the checks of `count` waits look at
+
+// `checks(count)`: at most twice as many for each of many waits as for each of few. A first look at four times as many
+// soon finds a cost that grows.
+template <class Checks>
+void expect_checks_stay(Checks checks) {
+  const auto of_each = [&](int count) { return static_cast<double>(checks(count)) / count; };
+  const double of_few = of_each(kFew);
+  for (const int count : {4 * kFew, kMany}) ASSERT_LE(of_each(count), 2 * of_few) << count;
+}
+
+// Runs `count` tasks, each of which waits for one that waits itself, for a task in a group with other limits.
+void run_waits(Scheduler& scheduler, SimScheduler& sim, int count) {
+  GroupExecutor executor({.groups = {{"inner", {.max_concurrency = 4}}}}, scheduler);
+  executor.pause_group("inner");
+  std::vector<TaskHandle<int>> handles;
+  const auto middle = [&]() -> Task<int> {
+    auto inner = executor.submit("inner", [] { return 1; });
+    co_return (co_await inner).value();
+  };
+  const auto outer = [&](int i) -> Task<int> {
+    auto next = executor.submit("middle-" + std::to_string(i), middle);
+    co_return (co_await next).value();
+  };
+  for (int i = 0; i < count; ++i) {
+    handles.push_back(
+        executor.submit("outer-" + std::to_string(i), [&outer, i] { return outer(i); }));
+  }
+  sim.run_ready();  // all of them wait
+  executor.resume_group("inner");
+  sim.run_until_idle();
+  for (auto& handle : handles) EXPECT_EQ(handle.join().value(), 1);
+}
+
+TEST(WaitScale, AWaitLooksAtAsManyOthersHoweverManyThereAre) {
+  expect_checks_stay([](int count) {
     SimScheduler sim;
-    GroupExecutor executor(std::move(policy), sim);
+    CountedChecks checks(sim);
+    run_waits(checks, sim, count);
+    return checks.count();
+  });
+}
+
+// All waiters are in one group and hold permits of it, and each has a priority.
+TEST(WaitScale, AWaitOfATaskWithAPriorityLooksAtAsManyOthers) {
+  expect_checks_stay([](int count) {
+    SimScheduler sim;
+    CountedChecks checks(sim);
+    GroupExecutor executor({.default_group = {.max_concurrency = kUnlimited}}, checks);
     executor.pause_group("inner");
-    std::vector<TaskHandle<int>> handles;
-    const auto outer = [&](int i) -> Task<int> {
-      TaskHandle<int> inner = executor.submit(inner_group_of(i), [] { return 1; });
-      GroupResult<int> result = co_await inner;
-      co_return result.value();
+    const auto outer = [&]() -> Task<void> {
+      auto inner = executor.submit("inner", {.priority = 1}, [] {});
+      (void)co_await inner;
     };
-    const double began = cpu_seconds();
     for (int i = 0; i < count; ++i) {
-      handles.push_back(
-          executor.submit("outer-" + std::to_string(i), [&outer, i] { return outer(i); }));
+      EXPECT_TRUE(executor.post("outer", {.priority = 1}, outer).ok());
+      sim.run_ready();
     }
-    sim.run_ready();  // all of them wait now, if the inner group is paused
     executor.resume_group("inner");
     sim.run_until_idle();
-    const double took = cpu_seconds() - began;
-    for (auto& handle : handles) EXPECT_EQ(handle.join().value(), 1);
-    return took;
-  }
-
-  // Of this thread, on which the simulation runs: other processes do not count.
-  static double cpu_seconds() {
-    timespec time{};
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-    return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
-  }
-};
-
-// Measured against a twentieth of the waits in the same run.
-TEST_F(WaitScale, TimePerWaitDoesNotGrowWithTheNumberOfWaiters) {
-  const auto one_group = [](int) { return std::string("inner"); };
-  const GroupPolicy uneven{.groups = {{"inner", {.max_concurrency = 4}}}};
-  seconds(2'000, uneven, one_group);  // warms up
-  const double few = seconds(2'000, uneven, one_group) / 2'000;
-  const double many = seconds(40'000, uneven, one_group) / 40'000;
-  // Twenty times as many would take twenty times as long each if a wait were linear.
-  EXPECT_LT(many, 6 * few);
+    return checks.count();
+  });
 }
 
-// All waiters in one group, and the tasks that they wait for have a priority.
-TEST_F(WaitScale, OfTasksWithAPriorityDoesNotGrowEither) {
-  const auto seconds_each = [](int count) {
+// All waiters hold permits of one group, into which as many costly tasks are submitted.
+TEST(WaitScale, ACostlySubmitDoesNotSearchTheWaitersOfItsGroup) {
+  expect_checks_stay([](int waiters) {
     SimScheduler sim;
-    GroupExecutor executor({.default_group = {.max_concurrency = kUnlimited}}, sim);
-    const double began = cpu_seconds();
-    for (int i = 0; i < count; ++i) {
-      const auto outer = [&]() -> Task<void> {
-        auto inner = executor.submit("inner", {.priority = 1}, [] {});
-        (void)co_await inner;
-      };
-      EXPECT_TRUE(executor.post("outer", outer).ok());
-    }
-    sim.run_until_idle();
-    return (cpu_seconds() - began) / count;
-  };
-  seconds_each(500);  // warms up
-  const double few = seconds_each(500);
-  EXPECT_LT(seconds_each(10'000), 6 * few);
-}
-
-// All waiters hold permits of one group, into which costly tasks are submitted.
-TEST_F(WaitScale, ACostlySubmitDoesNotSearchTheWaitersOfItsGroup) {
-  const auto seconds_each = [](int count) {
-    SimScheduler sim;
-    GroupExecutor executor({.groups = {{"outer", {.max_concurrency = 2 * count}}}}, sim);
+    CountedChecks checks(sim);
+    GroupExecutor executor({.groups = {{"outer", {.max_concurrency = 2 * waiters}}}}, checks);
     executor.pause_group("inner");
-    for (int i = 0; i < count; ++i) {
-      const auto outer = [&]() -> Task<void> {
-        auto inner = executor.submit("inner", [] {});
-        (void)co_await inner;
-      };
-      EXPECT_TRUE(executor.post("outer", outer).ok());
-    }
+    const auto outer = [&]() -> Task<void> {
+      auto inner = executor.submit("inner", [] {});
+      (void)co_await inner;
+    };
+    for (int i = 0; i < waiters; ++i) EXPECT_TRUE(executor.post("outer", outer).ok());
     sim.run_ready();  // all of them wait
-    const double began = cpu_seconds();
-    for (int i = 0; i < 1'000; ++i) {
+    const std::uint64_t before = checks.count();
+    for (int i = 0; i < waiters; ++i) {
       EXPECT_TRUE(executor.post("outer", {.cost = 2}, [] {}).ok());
       sim.run_ready();
     }
-    const double took = cpu_seconds() - began;
+    const std::uint64_t counted = checks.count() - before;
     executor.resume_group("inner");
     sim.run_until_idle();
-    return took;
-  };
-  seconds_each(100);  // warms up
-  const double few = seconds_each(100);
-  EXPECT_LT(seconds_each(5'000), 10 * few);
+    return counted;
+  });
 }
 
-TEST_F(WaitScale, WaitingForRoomInManyGroupsDoesNotGrowEither) {
-  const auto seconds_each = [](int count, int global_threshold) {
+// Each of its tasks is a wait, and all of these waits have one waiter.
+TEST(WaitScale, ExecuteAllInATaskDoesNotLookAtAllItsWaitsForEachOfThem) {
+  expect_checks_stay([](int count) {
     SimScheduler sim;
-    GroupExecutor executor({.default_group = {.max_concurrency = 1, .queue_threshold = 0},
-                            .global_max_in_flight = 1'000'000,
-                            .global_queue_threshold = global_threshold},
-                           sim);
-    std::vector<TaskHandle<void>> busy;
-    const auto run = []() -> Task<void> { co_await sleep_for(std::chrono::seconds(1)); };
-    for (int i = 0; i < count; ++i) {
-      busy.push_back(executor.submit("full-" + std::to_string(i), run));
-    }
-    sim.run_ready();
+    CountedChecks checks(sim);
+    GroupExecutor executor({.default_group = {.max_concurrency = 1}}, checks);
+    auto caller = executor.submit("caller", [&] {
+      std::vector<GroupTask<void>> tasks;
+      for (int i = 0; i < count; ++i) tasks.emplace_back("other", [] {});
+      return executor.execute_all(std::move(tasks)).size();
+    });
+    EXPECT_EQ(caller.join().value(), static_cast<std::size_t>(count));
+    return checks.count();
+  });
+}
+
+// ---- time, where nothing counts
+
+TEST(WaitScale, TimePerWaitDoesNotGrowWithTheNumberOfWaiters) {
+  const auto seconds = [](int count) {
+    SimScheduler sim;
     const double began = cpu_seconds();
-    for (int i = 0; i < count; ++i) {
-      const auto submit = [&executor, i]() -> Task<void> {
-        (void)co_await executor.submit_async("full-" + std::to_string(i), {}, [] {});
-      };
-      EXPECT_TRUE(executor.post("submitter-" + std::to_string(i), submit).ok());
-    }
-    sim.run_ready();
-    const double took = cpu_seconds() - began;
-    sim.run_until_idle();
-    return took / count;
+    run_waits(sim, sim, count);
+    return cpu_seconds() - began;
   };
+  expect_cost_stays(seconds, 1'000, 20'000);
+}
+
+TEST(WaitScale, WaitingForRoomInManyGroupsDoesNotGrowEither) {
   for (const int global_threshold : {kUnlimited, 1'000}) {
-    seconds_each(200, global_threshold);  // warms up
-    const double few = seconds_each(200, global_threshold);
-    EXPECT_LT(seconds_each(6'000, global_threshold), 6 * few) << global_threshold;
+    SCOPED_TRACE(global_threshold);
+    const auto seconds = [&](int count) {
+      SimScheduler sim;
+      GroupExecutor executor({.default_group = {.max_concurrency = 1, .queue_threshold = 0},
+                              .global_max_in_flight = 1'000'000,
+                              .global_queue_threshold = global_threshold},
+                             sim);
+      const auto run = []() -> Task<void> { co_await sleep_for(std::chrono::seconds(1)); };
+      for (int i = 0; i < count; ++i) {
+        EXPECT_TRUE(executor.post("full-" + std::to_string(i), run).ok());
+      }
+      sim.run_ready();
+      const double began = cpu_seconds();
+      for (int i = 0; i < count; ++i) {
+        const auto submit = [&executor, i]() -> Task<void> {
+          (void)co_await executor.submit_async("full-" + std::to_string(i), {}, [] {});
+        };
+        EXPECT_TRUE(executor.post("submitter-" + std::to_string(i), submit).ok());
+      }
+      sim.run_ready();
+      const double took = cpu_seconds() - began;
+      sim.run_until_idle();
+      return took;
+    };
+    expect_cost_stays(seconds, 200, 6'000);
   }
 }
 
 // Each of them is looked up among all that share the result: when it is waited for, and when it is cancelled.
-TEST_F(WaitScale, OfASharedResultDoesNotGrowEither) {
-  const auto seconds_each = [](int count) {
+TEST(WaitScale, OfASharedResultDoesNotGrowEither) {
+  const auto seconds = [](int count) {
     SimScheduler sim;
     GroupExecutor executor({}, sim);
     const auto slow = []() -> Task<void> { co_await sleep_for(std::chrono::seconds(1)); };
@@ -162,14 +185,14 @@ TEST_F(WaitScale, OfASharedResultDoesNotGrowEither) {
     for (auto handle = shared.rbegin(); handle != shared.rend(); ++handle) {
       EXPECT_TRUE(handle->cancel());
     }
-    return (cpu_seconds() - began) / count;
+    return cpu_seconds() - began;
   };
-  seconds_each(500);  // warms up
-  const double few = seconds_each(500);
-  EXPECT_LT(seconds_each(20'000), 6 * few);
+  expect_cost_stays(seconds, 500, 20'000);
 }
 
-TEST_F(WaitScale, AChainOfManyWaitsIsFoundToEnd) {
+// ---- long chains
+
+TEST(WaitScale, AChainOfManyWaitsIsFoundToEnd) {
   SimScheduler sim;
   GroupExecutor executor({}, sim);
   constexpr int kLength = 20'000;
@@ -184,12 +207,13 @@ TEST_F(WaitScale, AChainOfManyWaitsIsFoundToEnd) {
   EXPECT_EQ(first.join().value(), kLength);
 }
 
-TEST_F(WaitScale, ACycleAtTheEndOfALongChainIsRefused) {
+TEST(WaitScale, ACycleAtTheEndOfALongChainIsRefused) {
   SimScheduler sim;
   GroupExecutor executor({}, sim);
   constexpr int kLength = 5'000;
   std::optional<TaskHandle<int>> first;
   int refused = 0;
+  std::string message;
   std::function<Task<int>(int)> link = [&](int left) -> Task<int> {
     try {
       if (left == 0) co_return (co_await *first).value();
@@ -198,6 +222,7 @@ TEST_F(WaitScale, ACycleAtTheEndOfALongChainIsRefused) {
       co_return 1 + (co_await next).value();
     } catch (const Exception& error) {
       EXPECT_EQ(error.code(), ErrorCode::kWaitCycle);
+      message = error.what();
       ++refused;
       co_return 0;
     }
@@ -206,6 +231,7 @@ TEST_F(WaitScale, ACycleAtTheEndOfALongChainIsRefused) {
   sim.run_until_idle();
   EXPECT_EQ(first->join().value(), kLength);
   EXPECT_EQ(refused, 1);
+  EXPECT_NE(message.find("; and 4993 more;"), std::string::npos) << message.substr(0, 2'000);
 }
 
 }  // namespace

@@ -1,10 +1,9 @@
 // Locks held by tasks that gave permits back and want them again: who waits for such a lock must leave them their way
 // back. Each of these tests hung before.
-#include <coroutine>
-#include <latch>
 #include <optional>
 #include <string>
-#include <thread>
+#include <string_view>
+#include <utility>
 
 #include <gtest/gtest.h>
 
@@ -32,22 +31,48 @@ bool takes(KeyLocks& locks, std::string_view key) {
   }
 }
 
+Task<void> takes_async(KeyLocks& locks, std::string_view key) {
+  try {
+    const KeyLocks::Guard guard = co_await locks.lock_async(key);
+  } catch (const Exception& exception) {
+    EXPECT_EQ(exception.code(), ErrorCode::kWaitCycle) << exception.what();
+  }
+}
+
+// A task of group "g" holds "k" and waits, while a rival wants "k". In virtual time, so only the seed decides which of
+// them comes first.
+struct Contest {
+  explicit Contest(GroupPolicy policy, std::uint64_t seed = 0)
+      : sim(seed), executor(std::move(policy), sim) {}
+
+  template <class Body>
+  void run_holder(Body body) {
+    auto holder = executor.submit("g", "holder", body);
+    EXPECT_TRUE(holder.join().ok());
+    executor.drain();
+  }
+  void post_rival(std::string_view group) {
+    executor.post(group, "rival", [this] { rival_took = takes(locks, "k"); }).value();
+  }
+
+  testing::SimScheduler sim;
+  KeyLocks locks;
+  GroupExecutor executor;
+  std::optional<bool> rival_took;
+};
+
 // ---- a permit of the own group
 
 TEST(LockReturns, ATaskThatJoinedOneOfItsGroupComesBack) {
   expect_ends([] {
     for (std::uint64_t seed = 0; seed < 200; ++seed) {
-      testing::SimScheduler sim(seed);
-      KeyLocks locks;
-      GroupExecutor executor({}, sim);
-      auto t1 = executor.submit("g", "T1", [&] {
-        const KeyLocks::Guard guard = locks.lock("k");
-        auto x = executor.submit("g", "X", [] {});
-        executor.post("g", "Y", [&] { takes(locks, "k"); }).value();
+      Contest contest({}, seed);
+      contest.run_holder([&] {
+        const KeyLocks::Guard guard = contest.locks.lock("k");
+        auto x = contest.executor.submit("g", "X", [] {});
+        contest.post_rival("g");
         EXPECT_TRUE(x.join().ok());
       });
-      EXPECT_TRUE(t1.join().ok());
-      executor.drain();
     }
   });
 }
@@ -55,44 +80,29 @@ TEST(LockReturns, ATaskThatJoinedOneOfItsGroupComesBack) {
 TEST(LockReturns, ACoroutineThatAwaitedOneOfItsGroupComesBack) {
   expect_ends([] {
     for (std::uint64_t seed = 0; seed < 200; ++seed) {
-      testing::SimScheduler sim(seed);
-      KeyLocks locks;
-      GroupExecutor executor({}, sim);
-      auto t1 = executor.submit("g", "T1", [&]() -> Task<void> {
-        const KeyLocks::Guard guard = co_await locks.lock_async("k");
-        auto x = executor.submit("g", "X", [] {});
-        executor
-            .post("g", "Y",
-                  [&]() -> Task<void> {
-                    try {
-                      const KeyLocks::Guard next = co_await locks.lock_async("k");
-                    } catch (const Exception& exception) {
-                      EXPECT_EQ(exception.code(), ErrorCode::kWaitCycle);
-                    }
-                  })
+      Contest contest({}, seed);
+      contest.run_holder([&]() -> Task<void> {
+        const KeyLocks::Guard guard = co_await contest.locks.lock_async("k");
+        auto x = contest.executor.submit("g", "X", [] {});
+        contest.executor.post("g", "rival", [&] { return takes_async(contest.locks, "k"); })
             .value();
         co_await x;
       });
-      EXPECT_TRUE(t1.join().ok());
-      executor.drain();
     }
   });
 }
 
+// The rival has the holder's permit when the time is over.
 TEST(LockReturns, ATaskWhoseWaitTimedOutComesBack) {
   expect_ends([] {
-    KeyLocks locks;
-    GroupExecutor executor({});
-    std::optional<bool> y_took;
-    auto t1 = executor.submit("g", "T1", [&] {
-      const KeyLocks::Guard guard = locks.lock("k");
-      executor.post("g", "Y", [&] { y_took = takes(locks, "k"); }).value();
-      auto x = executor.submit("g", "X", [] {});
-      x.join_for(100ms);
+    Contest contest({});
+    contest.run_holder([&] {
+      const KeyLocks::Guard guard = contest.locks.lock("k");
+      contest.post_rival("g");
+      auto x = contest.executor.submit("g", "X", []() -> Task<void> { co_await sleep_for(1h); });
+      EXPECT_EQ(x.join_for(1ms).status, TaskStatus::kTimedOut);
     });
-    EXPECT_TRUE(t1.join().ok());
-    executor.drain();
-    EXPECT_EQ(y_took, false);
+    EXPECT_EQ(contest.rival_took, false);
   });
 }
 
@@ -125,56 +135,39 @@ TEST(LockReturns, ABranchComesBackWhileAnotherOneWaits) {
 
 TEST(LockReturns, AWaitForALockLeavesTheGlobalPermitToOthers) {
   expect_ends([] {
-    KeyLocks locks;
-    GroupExecutor executor({.global_max_in_flight = 1});
-    KeyLocks::Guard guard = locks.lock("k");
-    std::latch y_runs(1);
-    bool y_took = false;
-    executor
-        .post("y",
-              [&] {
-                y_runs.count_down();
-                y_took = takes(locks, "k");
-              })
-        .value();
-    y_runs.wait();
-    EXPECT_TRUE(executor.submit("x", [] {}).join().ok());
+    Contest contest({.global_max_in_flight = 1});
+    KeyLocks::Guard guard = contest.locks.lock("k");
+    contest.post_rival("y");
+    contest.sim.run_ready();
+    EXPECT_TRUE(contest.executor.submit("x", [] {}).join().ok());
     guard.release();
-    executor.drain();
-    EXPECT_TRUE(y_took);
+    contest.executor.drain();
+    EXPECT_EQ(contest.rival_took, true);
   });
 }
 
 TEST(LockReturns, ATaskThatJoinedUnderAGlobalLimitComesBack) {
   expect_ends([] {
-    KeyLocks locks;
-    GroupExecutor executor({.global_max_in_flight = 1});
-    bool y_took = false;
-    auto t = executor.submit("a", [&] {
-      const KeyLocks::Guard guard = locks.lock("k");
-      auto x = executor.submit("b", [] {});
-      executor.post("c", [&] { y_took = takes(locks, "k"); }).value();
+    Contest contest({.global_max_in_flight = 1});
+    contest.run_holder([&] {
+      const KeyLocks::Guard guard = contest.locks.lock("k");
+      auto x = contest.executor.submit("x", [] {});
+      contest.post_rival("y");
       EXPECT_TRUE(x.join().ok());
     });
-    EXPECT_TRUE(t.join().ok());
-    executor.drain();
-    EXPECT_TRUE(y_took);
+    EXPECT_EQ(contest.rival_took, true);
   });
 }
 
 TEST(LockReturns, ATaskThatRestedComesBack) {
   expect_ends([] {
-    KeyLocks locks;
-    GroupExecutor executor({.global_max_in_flight = 1});
-    bool y_took = false;
-    auto t = executor.submit("a", [&]() -> Task<void> {
-      const KeyLocks::Guard guard = co_await locks.lock_async("k");
-      executor.post("c", [&] { y_took = takes(locks, "k"); }).value();
+    Contest contest({.global_max_in_flight = 1});
+    contest.run_holder([&]() -> Task<void> {
+      const KeyLocks::Guard guard = co_await contest.locks.lock_async("k");
+      contest.post_rival("y");
       co_await rest_for(20ms);
     });
-    EXPECT_TRUE(t.join().ok());
-    executor.drain();
-    EXPECT_TRUE(y_took);
+    EXPECT_EQ(contest.rival_took, true);
   });
 }
 

@@ -1,26 +1,20 @@
 // A wait for a lock costs the same however many others wait for it.
-#include <ctime>
+#include <cstdint>
 
 #include <gtest/gtest.h>
 
 #include "keyway/group_executor.h"
 #include "keyway/key_locks.h"
 #include "keyway/testing/sim_scheduler.h"
+#include "support/scale.h"
 
 namespace keyway {
 namespace {
 
 using testing::SimScheduler;
 
-// Of this thread, on which the simulation runs: other processes do not count.
-double cpu_seconds() {
-  timespec time{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
-}
-
 // For tasks that want to share a lock which another operation holds exclusively.
-double seconds_per_wait(int count) {
+double seconds(int count) {
   SimScheduler sim;
   KeyLocks locks;
   GroupExecutor executor({.default_group = {.max_concurrency = kUnlimited}}, sim);
@@ -38,13 +32,11 @@ double seconds_per_wait(int count) {
   executor.shutdown();  // ends the waits
   sim.run_until_idle();
   guard.release();
-  return took / count;
+  return took;
 }
 
 TEST(LockScale, SharedWaitersBehindAnExclusiveHolderDoNotSearchTheLine) {
-  seconds_per_wait(500);  // warms up
-  const double few = seconds_per_wait(500);
-  EXPECT_LT(seconds_per_wait(20'000), 6 * few);
+  expect_cost_stays(seconds, 500, 20'000);
 }
 
 }  // namespace

@@ -40,6 +40,21 @@ TEST(Pipeline, HandlesEveryRecordAndCommitsToTheEnd) {
   EXPECT_EQ(stats.in_flight_bytes, 0U);
 }
 
+// The source is not open yet, so the pipeline must not read it.
+TEST(Pipeline, APartitionMayBePausedBeforeThePipelineRuns) {
+  SimScheduler sim;
+  FakeLog log = numbered(20, 3);
+  FakeSource source(log);
+  int handled = 0;
+  Pipeline pipeline(source, {}, [&](const Record&) { ++handled; }, sim);
+  pipeline.pause_partition(0);
+  pipeline.resume_partition(0);
+  sim.run_until_idle();
+  const Result<PipelineEnd> end = pipeline.run_until();
+  ASSERT_TRUE(end.ok()) << end.error().message;
+  EXPECT_EQ(handled, 20);
+}
+
 TEST(Pipeline, KeepsTheOrderOfAKeyAndRunsKeysSideBySide) {
   for (std::uint64_t seed = 1; seed <= 50; ++seed) {
     SimScheduler sim(seed);

@@ -55,6 +55,18 @@ plant_bug(lane_made_with_old_limits "a lane that is made while its limit changes
   [[if (limits_.changes() != changes) update_limits(*lane, aftermath);]]
   [[if (limits_.changes() != changes && !planted("lane_made_with_old_limits")) update_limits(*lane, aftermath);]])
 
+plant_bug(older_limit_told_last "a submit that read a limit before evict_group() overwrites the newer one"
+  src/groups/intake.cc
+  [[if (lane->limits_stale.exchange(false, std::memory_order_relaxed)) {
+    update_limits(*lane, aftermath);]]
+  [[if (lane->limits_stale.exchange(false, std::memory_order_relaxed)) {
+    planted("older_limit_told_last") ? set_limits(*lane, limits_.resolve(key), aftermath) : update_limits(*lane, aftermath);]])
+
+plant_bug(learnt_limit_lost "set_limits() sets an adaptive limit back to where it began"
+  src/groups/intake.cc
+  [[if (adapts) limits.running]]
+  [[if (adapts && !planted("learnt_limit_lost")) limits.running]])
+
 # ---- order
 
 plant_bug(newcomers_overtake "tasks that have just come are put in front of those taken in before"
@@ -116,6 +128,11 @@ plant_bug(caller_runs_after_shutdown "a submitter runs its task although the exe
   if (if_full]]
   [[if (table_.closed() && !planted("caller_runs_after_shutdown")) refuse_closed(task);
   if (if_full]])
+
+plant_bug(stop_missed_at_start "a task that begins while its group is shut down is not asked to stop"
+  src/groups/group_engine.cc
+  [[if (lane != nullptr && lane->stop_wanted(number))]]
+  [[if (lane != nullptr && !planted("stop_missed_at_start") && lane->stop_wanted(number))]])
 
 plant_bug(superseded_runs "a task that a newer one supersedes before it is in its lane runs all the same"
   src/groups/group_engine.cc
@@ -233,6 +250,11 @@ plant_bug(pause_keeps_returner "a task that began before pause() and comes back 
   [[if (!paused_.load(std::memory_order_relaxed) || lane.somebody_returns()) return false;]]
   [[if (!paused_.load(std::memory_order_relaxed) || (lane.somebody_returns() && !planted("pause_keeps_returner"))) return false;]])
 
+plant_bug(pause_during_the_end "a group that is paused while the executor is shut down holds its tasks back"
+  src/groups/group_control.cc
+  [[is_new = !no_more_pauses_ && ]]
+  [[is_new = (!no_more_pauses_ || planted("pause_during_the_end")) && ]])
+
 plant_bug(drain_waits_for_held "a drain waits for a lane without tasks whose turn a pause keeps"
   src/groups/group_control.cc
   [[[](Lane& lane) { return lane.empty(); })]]
@@ -270,6 +292,11 @@ plant_bug(permit_while_held "a lane that waits for a token or for resume() keeps
   src/groups/dispatch.cc
   [[if (!std::exchange(lane.has_global_permit, false)) return false;]]
   [[if (planted("permit_while_held") || !std::exchange(lane.has_global_permit, false)) return false;]])
+
+plant_bug(returner_keeps_permit "a returning task that a raised global limit serves too early keeps its permit"
+  src/groups/dispatch.cc
+  [[if (Lane* lane = returner->go_on(aftermath)) leave_gate]]
+  [[if (Lane* lane = returner->go_on(aftermath); lane != nullptr && !planted("returner_keeps_permit")) leave_gate]])
 
 plant_bug(serial_place_lost "a call that is refused keeps its place in the dispatcher's total capacity"
   src/serial/serial_load.h
@@ -330,6 +357,92 @@ plant_bug(thread_free_too_early "a thread with several waits counts as free when
   src/runtime/wait_search.cc
   [[--thread->second == 0) {]]
   [[(--thread->second == 0 || planted("thread_free_too_early"))) {]])
+
+plant_bug(line_not_waited_for "a wait for a lock does not depend on the waiters in front of it in the line"
+  src/locks/lock_table.cc
+  [[if (!holds) add_those_in_front]]
+  [[if (!holds && !planted("line_not_waited_for")) add_those_in_front]])
+
+plant_bug(holder_waits_for_line "a holder that wants its lock in another mode depends on the waiters in the line"
+  src/locks/lock_table.cc
+  [[const bool holds =
+      !all_holds]]
+  [[const bool holds = !planted("holder_waits_for_line") &&
+      !all_holds]])
+
+plant_bug(lock_holder_needs_no_thread "a wait for a lock does not leave a thread for the coroutine that holds the lock"
+  src/runtime/wait_graph.cc
+  [[if (Scheduler* scheduler = detail::scheduler_that_resumes(holder)) {]]
+  [[if (Scheduler* scheduler = planted("lock_holder_needs_no_thread") ? nullptr : detail::scheduler_that_resumes(holder)) {]])
+
+plant_bug(done_holder_needs_thread "a lock that a finished task passed on still needs a thread of the task's scheduler"
+  src/runtime/operation.cc
+  [[if (found == names.tasks.end() || found->second->done()) return nullptr;]]
+  [[if (found == names.tasks.end() || (found->second->done() && !planted("done_holder_needs_thread"))) return nullptr;]])
+
+plant_bug(gate_return_needs_no_thread "a task that gave its global permit back needs no thread to have it again"
+  src/groups/group_wait.cc
+  [[(dispatch_.has_gate() && waits_.is_waiting(task))]]
+  [[(dispatch_.has_gate() && waits_.is_waiting(task) && !planted("gate_return_needs_no_thread"))]])
+
+plant_bug(second_wait_not_told "a branch that waits again does not tell the graph that its task gives permits back once more"
+  src/groups/waits.cc
+  [[if (leaves_again) WaitGraph::instance().leaves_again(waiter);
+  auto begun]]
+  [[if (leaves_again && !planted("second_wait_not_told")) WaitGraph::instance().leaves_again(waiter);
+  auto begun]])
+
+plant_bug(drain_not_in_graph "a drain that finds no tasks at its first look is not in the graph"
+  src/groups/group_control.cc
+  [[if (Result<void> begun = wait.begin(all, /*bounded=*/deadline != nullptr); !begun) {
+    return begun.error();
+  }
+  WaitEnd end{};]]
+  [[if (planted("drain_not_in_graph") && quiet_.is_quiet(lanes_are_empty, /*strict=*/false)) {
+  } else if (Result<void> begun = wait.begin(all, /*bounded=*/deadline != nullptr); !begun) {
+    return begun.error();
+  }
+  WaitEnd end{};]])
+
+plant_bug(drain_needs_thread "a drain of a group without tasks needs a thread"
+  src/groups/group_control.cc
+  [[return is_over() ? nullptr : &engine_.scheduler_;]]
+  [[return is_over() && !planted("drain_needs_thread") ? nullptr : &engine_.scheduler_;]])
+
+plant_bug(refused_wait_counts "a wait counts as open while the graph checks it, so another branch gives a permit back for it"
+  src/groups/waits.cc
+  [[if (in_own_lane) ++task->in_check_in_lane;]]
+  [[if (in_own_lane) ++task->in_check_in_lane;
+    if (planted("refused_wait_counts")) {
+      ++task->open;
+      if (in_own_lane) ++task->open_in_lane;
+    }]]
+  AND
+  [[leaves_again = task->open > 0;]]
+  [[leaves_again = task->open > (planted("refused_wait_counts") ? 1 : 0);]]
+  AND
+  [[++task->open;
+    if (in_own_lane) ++task->open_in_lane;
+    leaves_gate = give_back]]
+  [[if (!planted("refused_wait_counts")) {
+      ++task->open;
+      if (in_own_lane) ++task->open_in_lane;
+    }
+    leaves_gate = give_back]]
+  AND
+  [[end_check(*task, in_own_lane);
+    forget_if_over]]
+  [[end_check(*task, in_own_lane);
+    if (planted("refused_wait_counts")) {
+      --task->open;
+      if (in_own_lane) --task->open_in_lane;
+    }
+    forget_if_over]])
+
+plant_bug(each_unchecked_wait_searches "execute_all() in a task looks at all its waits when each of them begins"
+  src/groups/waits.cc
+  [[if (wait.is_last_of_unchecked) intake_]]
+  [[if (wait.is_last_of_unchecked || (planted("each_unchecked_wait_searches") && !wait.can_refuse)) intake_]])
 
 plant_bug(costly_closes_cycle "a costly task that overtakes others may leave tasks waiting for each other"
   src/groups/intake.cc
@@ -392,6 +505,11 @@ plant_bug(retry_counts_as_done "a commit passes a record that waits for its next
   src/stream/ledger.cc
   [[while (size_ > 0 && at(0).settled()) pop_front();]]
   [[while (size_ > 0 && (at(0).settled() || (planted("retry_counts_as_done") && at(0).state() == State::kRetrying))) pop_front();]])
+
+plant_bug(read_before_open "a partition that is paused before the pipeline runs lets the pump read a source that is not open"
+  src/stream/pipeline_stats.cc
+  [[if (is_open_.load(std::memory_order_acquire)) wake();]]
+  [[if (is_open_.load(std::memory_order_acquire) || planted("read_before_open")) wake();]])
 
 plant_bug(dead_letter_lost "a record is done although its dead letter was not stored"
   src/stream/pipeline_record.cc

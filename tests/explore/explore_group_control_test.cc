@@ -1,5 +1,7 @@
 // A GroupExecutor that is paused, drained and shut down while tasks come, run and end.
 #include <chrono>
+#include <optional>
+#include <stop_token>
 #include <string_view>
 #include <vector>
 
@@ -109,6 +111,72 @@ TEST(ExploreGroupControl, DrainAfterACancelWhilePaused) {
 }
 
 // ---- cancel, drain, shutdown
+
+// A task drains another executor, which is without tasks when the drain begins and gets one at the same time. That task
+// wants to wait, too: the scheduler has two threads, so the library must refuse one of the two waits.
+class DrainOnTheLastThreadButOne final : public GroupScenario {
+ public:
+  DrainOnTheLastThreadButOne() : GroupScenario(1, {}, /*max_threads=*/2) {
+    const Uninterrupted setup;
+    drained_.emplace(GroupPolicy{}, scheduler());
+    third_.emplace(GroupPolicy{}, scheduler());
+  }
+  void client(int) override {
+    auto drains =
+        executor().submit("a", "drains", [this] { or_refused([this] { drained_->drain(); }); });
+    auto waits = drained_->submit("b", "waits", [this] {
+      auto target = third_->submit("c", "target", [] {});
+      or_refused([&] { target.join(); });
+    });
+    drains.join();
+    waits.join();
+  }
+  void finish() override {
+    third_->drain();
+    third_.reset();
+    drained_.reset();
+  }
+
+ private:
+  template <class Call>
+  static void or_refused(Call call) {
+    try {
+      call();
+    } catch (const Exception& exception) {
+      require(exception.code() == ErrorCode::kNoThread, "refused for another reason");
+    }
+  }
+  std::optional<GroupExecutor> drained_;
+  std::optional<GroupExecutor> third_;
+};
+TEST(ExploreGroupControl, ADrainInATaskCountsItsThreadFromTheBeginning) {
+  expect_holds<DrainOnTheLastThreadButOne>("TaskWaits", kThreeThreads);
+}
+
+// A group is shut down while its task begins: the task either does not run, or is asked to stop.
+class ShutdownGroupAgainstStart final : public GroupScenario {
+ public:
+  ShutdownGroupAgainstStart() : GroupScenario(2, {}) {}
+  void client(int number) override {
+    if (number == 0) {
+      auto task = executor().submit("g", "1", [](const std::stop_token& stop) {
+        const std::stop_callback wake(stop, [] { changed(); });
+        wait_until("a stop request", [&] { return stop.stop_requested(); });
+      });
+      submitted_.set();
+      task.join();
+      return;
+    }
+    submitted_.wait("the submit");
+    executor().shutdown_group("g");
+  }
+
+ private:
+  Event submitted_;
+};
+TEST(ExploreGroupControl, ATaskThatBeginsWhileItsGroupIsShutDownIsAskedToStop) {
+  expect_holds<ShutdownGroupAgainstStart>("GroupExecutor", kThreeThreads);
+}
 
 class CancelAgainstRun final : public GroupScenario {
  public:

@@ -258,29 +258,78 @@ TEST(ExploreWaits, AWaitForATaskThatCostsMore) {
   expect_holds<WaitForACostlyTask>("TaskWaits", {.threads = 4});
 }
 
-// Three branches, each of which waits for a task of another group, under a global limit.
-class BranchesUnderAGlobalLimit final : public GroupScenario {
+// One branch of a task begins a wait that is refused, because its target waits for the task. Meanwhile the other branch
+// ends, and must not give a permit back for the refused wait.
+class ARefusedWaitWhileABranchEnds final : public GroupScenario {
  public:
-  BranchesUnderAGlobalLimit() : GroupScenario(1, {.global_max_in_flight = 1}) {}
+  ARefusedWaitWhileABranchEnds() : GroupScenario(1, {.default_group = {.max_concurrency = 2}}) {}
+  void client(int) override {
+    {
+      const Uninterrupted both;
+      task_ = executor().submit("g", "task", [this]() -> Task<void> {
+        co_await when_all(wait_for(target_), sleep_for_a_while());
+      });
+      target_ = executor().submit("g", "target", [this] { return wait_for(task_); });
+    }
+    executor().drain();
+    require(refused_ == 1, "not one of the two waits was refused");
+    require(executor().group_stats("g").running == 0, "a permit was given back twice, or never");
+  }
+
+ private:
+  Task<void> sleep_for_a_while() { co_await sleep_for(std::chrono::seconds(1)); }
+  Task<void> wait_for(TaskHandle<void>& other) {
+    co_await sleep_for_a_while();  // goes on beside the other branch
+    try {
+      co_await other;
+    } catch (const Exception& exception) {
+      require(exception.code() == ErrorCode::kWaitCycle, "another error than a cycle");
+      ++refused_;
+    }
+  }
+
+  TaskHandle<void> task_;
+  TaskHandle<void> target_;
+  int refused_ = 0;
+};
+TEST(ExploreWaits, ARefusedWaitGivesNothingBackWhileAnotherBranchEnds) {
+  expect_holds<ARefusedWaitWhileABranchEnds>("TaskWaits",
+                                             {.threads = 3, .times_out_any_time = true});
+}
+
+// Three branches, two of which wait for tasks of other groups.
+template <int kGlobalLimit>
+class BranchesOfSeveralGroups final : public GroupScenario {
+ public:
+  BranchesOfSeveralGroups() : GroupScenario(1, policy()) {}
   void client(int) override {
     auto outer = executor().submit("g", "outer", [this]() -> Task<int> {
       co_await when_all(branch("a"), branch("b"), branch("g"));
-      const Gauge::Inside inside(gauge_, 1);
+      const Gauge::Inside inside(gauge_, kInside);
       co_return 1;
     });
     require(outer.join().ok(), "it did not end");
   }
 
  private:
+  static constexpr int kInside = kGlobalLimit > 0 ? kGlobalLimit : 4;
+
+  static GroupPolicy policy() {
+    return kGlobalLimit > 0 ? GroupPolicy{.global_max_in_flight = kGlobalLimit} : GroupPolicy{};
+  }
   Task<int> branch(const char* key) {
-    auto inner = executor().submit(key, "inner", [this] { const Gauge::Inside inside(gauge_, 1); });
+    auto inner =
+        executor().submit(key, "inner", [this] { const Gauge::Inside inside(gauge_, kInside); });
     co_await inner;
     co_return 1;
   }
   Gauge gauge_;
 };
 TEST(ExploreWaits, BranchesThatWaitForOtherGroups) {
-  expect_holds<BranchesUnderAGlobalLimit>("TaskWaits", kThreeThreads);
+  expect_holds<BranchesOfSeveralGroups<1>>("TaskWaits", kThreeThreads);
+}
+TEST(ExploreWaits, BranchesThatWaitForOtherGroupsWithoutAGlobalLimit) {
+  expect_holds<BranchesOfSeveralGroups<0>>("TaskWaits", kThreeThreads);
 }
 
 }  // namespace

@@ -21,6 +21,11 @@ namespace keyway::explore {
 
 class ExploredScheduler final : public Scheduler {
  public:
+  // `max_threads`: what the library is told. Without, a scenario has threads enough for its waits.
+  explicit ExploredScheduler(std::size_t max_threads = kUnlimitedThreads)
+      : max_threads_(max_threads) {}
+  std::size_t max_threads() const override { return max_threads_; }
+
   void post(Runnable& runnable) override {
     yield();
     items_.push_back(&runnable);
@@ -54,7 +59,7 @@ class ExploredScheduler final : public Scheduler {
     return true;
   }
 
-  // A scenario has threads enough for its waits: a wait that leaves none is found as a deadlock.
+  // No thread is added for one that blocks: a wait that leaves none is found as a deadlock.
   void begin_blocking() override {
     ++blocked_[static_cast<std::size_t>(this_thread())];
     changed();
@@ -101,8 +106,9 @@ class ExploredScheduler final : public Scheduler {
     changed();
     if (turn.again != nullptr) post(*turn.again);
   }
+  // One timer fires at a time: the others wait for its end, not for their deadlines.
   Deadline earliest() const {
-    if (timers_.empty()) return {};
+    if (timers_.empty() || firing_ != nullptr) return {};
     return std::ranges::min_element(timers_, {}, &Queued::deadline)->deadline;
   }
   bool fire_one() {
@@ -115,10 +121,12 @@ class ExploredScheduler final : public Scheduler {
     firing_thread_ = this_thread();
     timer->fire();
     firing_ = nullptr;
+    ++timers_changed_;
     changed();
     return true;
   }
 
+  const std::size_t max_threads_;
   std::deque<Runnable*> items_;
   std::vector<Queued> timers_;
   std::uint64_t timers_changed_ = 0;

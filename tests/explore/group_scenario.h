@@ -26,7 +26,9 @@ class GroupScenario : public Scenario {
   }
 
  protected:
-  GroupScenario(int clients, GroupPolicy policy) : clients_(clients) {
+  GroupScenario(int clients, GroupPolicy policy,
+                std::size_t max_threads = Scheduler::kUnlimitedThreads)
+      : clients_(clients), scheduler_(max_threads) {
     executor_.emplace(std::move(policy), scheduler_);
   }
 

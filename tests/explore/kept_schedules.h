@@ -20,14 +20,16 @@ struct KeptSchedule {
 
 // clang-format off
 inline constexpr KeptSchedule kKeptSchedules[] = {
+    {"drain_not_in_graph", "ExploreGroupControl.ADrainInATaskCountsItsThreadFromTheBeginning", "0:1,2:2,4:1,140:2,152:2,175:2,192:0", 3356},
     {"drain_waits_for_held", "ExploreGroupControl.DrainAfterACancelWhilePaused", "-", 1},
-    {"gate_without_limit", "ExploreGroups.BranchesThatWaitForTasksOfTheirOwnGroup", "0:2,2:1,4:2,14:1,17:0,23:1,46:1,111:2,118:2,134:2", 3936},
+    {"gate_without_limit", "ExploreWaits.BranchesThatWaitForOtherGroupsWithoutAGlobalLimit", "15:0,86:2", 3317},
     {"lane_lock_order", "ExploreGroups.StatsWhileTheGateLooksForTheOldest", "0:2,2:1,4:2,40:1,52:1,57:0,59:2,60:0,66:2", 3999},
     {"listener_before_next", "ExploreGroupListeners.AListenerOfCompletionWaitsForTheNextTask", "-", 1},
     {"pause_keeps_returner", "ExploreGroupControl.ATaskThatBeganBeforeThePauseComesBackToItsLane", "-", 1},
     {"pump_check_then_store", "ExplorePipeline.RecordsOfOneKeySetAside", "95:2", 692},
     {"pump_woken_early", "ExplorePipeline.RecordsOfOneKeyWithNoneInLine", "243:2", 422},
     {"quiet_announced_early", "ExploreGroupControl.AWaitForQuietSeesTheLastStep", "3:1", 57},
+    {"refused_wait_counts", "ExploreWaits.ARefusedWaitGivesNothingBackWhileAnotherBranchEnds", "0:1,2:2,4:1,51:2,108:0,113:2,129:0", 3768},
     {"resume_relaxed", "ExploreGroupControl.WhatIsWrittenBeforeResumeIsSeenByWhatStartsAfterIt", "-", 1},
     {"token_taken_late", "ExploreGroups.NeverMoreThanTheRateAllows", "0:1,18:1,35:0,47:2,48:0,54:2", 3323},
 };
