@@ -262,6 +262,21 @@ TEST_F(GroupShares, AnAdaptiveLimitIsKeptWhenAnotherLimitIsSet) {
   EXPECT_EQ(executor_->explain("db").limit, learnt);
 }
 
+TEST_F(GroupShares, AnAdaptiveLimitLeavesTheQueueThresholdAsItIs) {
+  make({.groups = {
+            {"db",
+             {.queue_threshold = 50, .adaptive = AdaptiveLimits{.floor = 1, .ceiling = 32}}}}});
+  for (int wave = 0; wave < 20; ++wave) {
+    submit("db", 40, 2ms);
+    sim_.run_until_idle();
+  }
+  const std::uint64_t learnt = executor_->explain("db").limit;
+  ASSERT_GT(learnt, 4U);
+  std::uint64_t taken = 0;
+  for (int i = 0; i < 200; ++i) taken += executor_->post("db", [] {}).ok() ? 1 : 0;
+  EXPECT_LE(taken, 50 + learnt);
+}
+
 TEST_F(GroupShares, WhatIsGivenInThePolicyDoesNotChangeWhileItRuns) {
   make({.groups = {{"db", {.adaptive = AdaptiveLimits{}}}}});
   EXPECT_FALSE(executor_->set_limit("db", 5).ok());
@@ -283,6 +298,26 @@ TEST(GroupSharesThreads, WeightsGuaranteesAndRatesLoseNobody) {
   }
   for (auto& handle : handles) EXPECT_EQ(handle.join().value(), 1);
   EXPECT_EQ(executor.stats().succeeded, 5'000U);
+}
+
+TEST_F(GroupShares, AnAdaptiveLimitOutlivesAnEvictionHoweverTheNextTaskIsSubmitted) {
+  std::uint64_t limits[2] = {};
+  for (const int priority : {0, 1}) {
+    SimScheduler sim;
+    GroupExecutor executor(
+        {.groups = {{"db", {.adaptive = AdaptiveLimits{.floor = 1, .ceiling = 32}}}}}, sim);
+    const auto nap = []() -> Task<void> { co_await sleep_for(2ms); };
+    for (int i = 0; i < 600; ++i) ASSERT_TRUE(executor.post("db", nap).ok());
+    sim.run_until_idle();
+    for (int i = 0; i < 100; ++i) ASSERT_TRUE(executor.post("db", nap).ok());
+    sim.run_ready();
+    executor.evict_group("db");
+    ASSERT_TRUE(executor.post("db", {.priority = priority}, nap).ok());
+    limits[priority] = executor.explain("db").limit;
+    sim.run_until_idle();
+  }
+  EXPECT_EQ(limits[0], limits[1]);
+  EXPECT_GT(limits[0], 1U);
 }
 
 }  // namespace

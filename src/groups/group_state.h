@@ -34,6 +34,10 @@ class GroupState final : public LaneExtension {
   static GroupState& of(const Lane& lane) { return static_cast<GroupState&>(*lane.extension()); }
 
   bool is_needed() const override;
+  // An adaptive group keeps the limit that it has learnt.
+  LimitPart limits_of_policy() const override {
+    return adapts ? LimitPart::kWaiting : LimitPart::kBoth;
+  }
 
   // Constant after construction.
   const std::uint32_t weight;

@@ -151,9 +151,7 @@ void Intake::update_limits(Lane& lane, Aftermath& aftermath) {
   do {
     told = limits_.changes();
     const LaneLimits limits = limits_.resolve(lane.key());
-    // An adaptive group keeps the limit that it has learnt.
-    const bool adapts = lane.extension() != nullptr && GroupState::of(lane).adapts;
-    set_limits(lane, limits, adapts ? LimitPart::kWaiting : LimitPart::kBoth, aftermath);
+    set_limits(lane, limits, lane.limits_of_policy(), aftermath);
   } while (limits_.changes() != told);
 }
 

@@ -85,6 +85,8 @@ class LaneExtension {
   virtual ~LaneExtension() = default;
   // Whether the lane must stay although nobody is inside. Asked under the lock of its shard.
   virtual bool is_needed() const { return false; }
+  // Which of the lane's limits follow the policy. The extension itself sets the others.
+  virtual LimitPart limits_of_policy() const { return LimitPart::kBoth; }
 };
 
 // Who owns the lanes of a table: it is given each lane's turn by the scheduler.
@@ -249,6 +251,9 @@ class alignas(64) Lane final : public Runnable {
   bool has_global_permit = false;
 
   LaneExtension* extension() const { return extension_.get(); }
+  LimitPart limits_of_policy() const {
+    return extension_ != nullptr ? extension_->limits_of_policy() : LimitPart::kBoth;
+  }
 
  private:
   friend class LaneTable;

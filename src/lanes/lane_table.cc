@@ -62,7 +62,7 @@ LaneTable::Entry LaneTable::enter(std::string_view key, std::size_t hash, Waiter
   }
   if (limits == nullptr) return {.entered = Entered::kNeedsLimits};
   lane->limits_stale.store(false, std::memory_order_relaxed);
-  const bool unstalled = lane->set_limits(*limits);
+  const bool unstalled = lane->set_limits(*limits, lane->limits_of_policy());
   Entry entry = entry_of(*lane, lane->enter(waiter));
   if (unstalled) entry.needs_turn = lane;
   entry.has_new_limits = true;

@@ -14,6 +14,7 @@
 #include "keyway/key_locks.h"
 #include "keyway/serial_dispatcher.h"
 #include "keyway/testing/sim_scheduler.h"
+#include "keyway/when_any.h"
 #include "support/jobs.h"
 #include "support/own_process.h"
 
@@ -249,6 +250,36 @@ TEST(LockCycle, IsNotSeenThroughAGuardThatWasPassedOn) {
   EXPECT_EQ(refusal([&] { const KeyLocks::Guard b = locks.lock("b"); }), "");
   other.join();
   releaser.join();
+}
+
+// "waits" wants the lock that "holder" has, for a limited time. So "holder" may wait for it.
+TEST(LockCycle, IsNotSeenInAWaitThatAnotherBranchEnds) {
+  for (const bool with_timer : {false, true}) {
+    testing::SimScheduler sim;
+    KeyLocks locks;
+    GroupExecutor executor({}, sim);
+    const auto lock = [&]() -> Task<int> {
+      const KeyLocks::Guard guard = co_await locks.lock_async("k");
+      co_return 1;
+    };
+    const auto nap = []() -> Task<int> {
+      co_await sleep_for(10ms);
+      co_return 2;
+    };
+    auto holder = executor.submit("a", "holder", [&]() -> Task<void> {
+      const KeyLocks::Guard guard = co_await locks.lock_async("k");
+      auto waits = executor.submit("b", "waits", [&]() -> Task<void> {
+        if (with_timer) {
+          co_await with_timeout(10ms, lock());
+        } else {
+          co_await when_any(lock(), nap());
+        }
+      });
+      co_await sleep_for(1ms);
+      co_await waits;
+    });
+    EXPECT_TRUE(holder.join().ok()) << with_timer;
+  }
 }
 
 }  // namespace

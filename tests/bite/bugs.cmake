@@ -60,12 +60,17 @@ plant_bug(older_limit_told_last "a submit that read a limit before evict_group()
   [[if (lane->limits_stale.exchange(false, std::memory_order_relaxed)) {
     update_limits(*lane, aftermath);]]
   [[if (lane->limits_stale.exchange(false, std::memory_order_relaxed)) {
-    planted("older_limit_told_last") ? set_limits(*lane, limits_.resolve(key), aftermath) : update_limits(*lane, aftermath);]])
+    planted("older_limit_told_last") ? set_limits(*lane, limits_.resolve(key), LimitPart::kBoth, aftermath) : update_limits(*lane, aftermath);]])
+
+plant_bug(threshold_lost "a limit that adapts takes the queue threshold back"
+  src/groups/group_control.cc
+  [[{.running = limit}, LimitPart::kRunning, aftermath);]]
+  [[{.running = limit}, planted("threshold_lost") ? LimitPart::kBoth : LimitPart::kRunning, aftermath);]])
 
 plant_bug(learnt_limit_lost "set_limits() sets an adaptive limit back to where it began"
   src/groups/intake.cc
-  [[if (adapts) limits.running]]
-  [[if (adapts && !planted("learnt_limit_lost")) limits.running]])
+  [[limits, lane.limits_of_policy(), aftermath);]]
+  [[limits, planted("learnt_limit_lost") ? LimitPart::kBoth : lane.limits_of_policy(), aftermath);]])
 
 # ---- order
 
@@ -474,6 +479,11 @@ plant_bug(timeout_keeps_thread "a wait with a timeout counts as keeping its thre
   src/runtime/wait_search.cc
   [[if (thread != open_in_thread.end() && ]]
   [[if (thread != open_in_thread.end() && !planted("timeout_keeps_thread") && ]])
+
+plant_bug(rivals_ignored "an await in a branch of when_any() counts as endless although another branch can end"
+  src/runtime/wait_search.cc
+  [[if (edge.blocks_a_thread()) return false;]]
+  [[if (edge.blocks_a_thread() || planted("rivals_ignored")) return false;]])
 
 # ---- lifetimes
 
