@@ -27,3 +27,17 @@ foreach(source IN LISTS sources)
     message(SEND_ERROR "${source}: the message tells of an implementation detail:\n${output}")
   endif()
 endforeach()
+
+# In an older mode each public header reports that Keyway needs C++20, and stops there.
+file(GLOB headers "${INCLUDE_DIR}/keyway/*.h" "${INCLUDE_DIR}/keyway/testing/*.h")
+list(REMOVE_ITEM headers "${INCLUDE_DIR}/keyway/version.h")  # macros only
+foreach(header IN LISTS headers)
+  execute_process(
+    COMMAND "${CXX_COMPILER}" ${flags} -std=c++17 -fsyntax-only "-I${INCLUDE_DIR}" -x c++ -include "${header}" /dev/null
+    RESULT_VARIABLE status OUTPUT_VARIABLE output ERROR_VARIABLE output)
+  string(REGEX MATCHALL "error:" errors "${output}")
+  list(LENGTH errors count)
+  if(status EQUAL 0 OR NOT output MATCHES "Keyway needs C\\+\\+20" OR count GREATER 2)
+    message(SEND_ERROR "${header} under C++17: ${count} errors:\n${output}")
+  endif()
+endforeach()

@@ -6,6 +6,8 @@
 // Thread safety: as a const std::vector. Lifetime: until the handler has ended.
 #pragma once
 
+#include "keyway/detail/require_cpp20.h"
+
 #include <cstddef>
 #include <span>
 #include <utility>

@@ -12,6 +12,8 @@
 // text in quotes. A record that is no UTF-8 is in "record_b64" instead, such a key in "key_b64", a group in "group_b64".
 #pragma once
 
+#include "keyway/detail/require_cpp20.h"
+
 #include <functional>
 #include <memory>
 #include <string>

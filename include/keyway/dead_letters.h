@@ -1,6 +1,8 @@
 // Where records go that are given up.
 #pragma once
 
+#include "keyway/detail/require_cpp20.h"
+
 #include <chrono>
 #include <optional>
 #include <string_view>

@@ -28,12 +28,12 @@ namespace keyway {
 enum class ErrorCode {
   kInvalidArgument,  // the call can never succeed as it is
   kShutdown,         // the executor takes no more work
-  kRejected,         // the task was not taken, or ended before it began: see Error::rejection
+  kRejected,         // the executor rejected the task: see Error::rejection
   kCancelled,        // somebody asked the task to stop
   kTimeout,          // the wait ended before the task did
   kExpired,          // the task's time to begin was over
   kWaitCycle,        // the wait could never end: the tasks wait for each other
-  kNoThread,         // the wait would leave no thread for what it waits for
+  kNoThread,         // the wait would leave no thread for its target
   kResultTaken,      // a handle gives its result out once
   kIo,               // a file, a pipe or a process failed; later it may succeed
   kConflict,         // what is stored does not match, or is held by somebody else
@@ -45,7 +45,7 @@ struct Error {
   ErrorCode code{};
   std::string message{};
   bool retryable = false;
-  // The task that was not taken, for kRejected and for kShutdown and kTimeout of a submit.
+  // The task that was rejected; set for kRejected, and for kShutdown and kTimeout of a submit.
   std::string group_key{};
   std::string task_id{};
   std::optional<RejectionReason> rejection{};  // kRejected: why
@@ -64,14 +64,15 @@ class Exception : public std::runtime_error {
   Error error_;
 };
 
-// Whether the same submit may succeed later: a full queue may have room then. A shutdown and a conflation are final.
+// Whether the same submit may succeed later, because a full queue may have room then. False for a
+// shutdown and for a conflation.
 constexpr bool is_retryable(RejectionReason reason) noexcept {
   return reason == RejectionReason::kQueueFull || reason == RejectionReason::kGlobalQueueFull ||
          reason == RejectionReason::kNoRoomInTime;
 }
 
-// Thrown by await() and join() for a task that RejectionPolicy::kAbort turned away, and by GroupResult::value() for
-// every rejected task.
+// Thrown by await() and join() for a task that was rejected under RejectionPolicy::kAbort, and by
+// GroupResult::value() for every rejected task.
 class RejectedError : public Exception {
  public:
   explicit RejectedError(std::string message, std::string group_key = {}, std::string task_id = {},
@@ -111,13 +112,13 @@ namespace detail {
 [[noreturn]] void value_of_failure(const Error& error);
 }  // namespace detail
 
-// A value, or the Error that explains why there is none. It is read as a std::expected<T, Error> is: has_value(),
-// value(), operator*, error(), value_or(), and_then(), transform(), or_else(), transform_error(), ==. The differences:
+// A value, or the Error that explains why there is none. It has the members of std::expected<T,
+// Error>: has_value(), value(), operator*, error(), value_or(), and_then(), transform(), or_else(),
+// transform_error(), ==. The differences:
 //   - An Error converts to a Result by itself, without std::unexpected.
-//   - value() of a failure prints the error and ends the program, as operator* and error() do where they do not
-//     apply.
-//   - A Result is made from an Error, from whatever converts to T, or from a Result of that. Only a Result<void> has a
-//     default constructor; there is no std::in_place, emplace(), swap() or error_or().
+//   - value() and operator* of a failure, and error() of a success, print a message and end the program.
+//   - A Result is made from an Error, from a value that converts to T, or from a Result of such a value. Only
+//     Result<void> has a default constructor; there is no std::in_place, emplace(), swap() or error_or().
 //
 //   Result<Page> page = fetch(url).and_then(parse).or_else(from_cache);
 //   std::string title = page.transform(&Page::title).value_or("untitled");

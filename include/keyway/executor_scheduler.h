@@ -3,9 +3,10 @@
 //   boost::asio::thread_pool threads(8);
 //   GroupExecutor executor(policy, threads.get_executor(), {.threads = 8});
 //
-// The executor must run what it is given until the GroupExecutor is destroyed, also after it had nothing to run for a
-// while: it does not see tasks that sleep, or that wait for a rate limit. An Asio io_context returns from run() as soon
-// as it has no work. Then such a task never ends, and ~GroupExecutor waits for ever. Hold a work guard meanwhile:
+// The executor must be able to run work until the GroupExecutor is destroyed, even after it had
+// none for a while: it does not know of tasks that sleep or wait for a rate limit. An Asio
+// io_context returns from run() as soon as it has no work; then such a task never ends, and
+// ~GroupExecutor waits for ever. Hold a work guard meanwhile:
 //
 //   auto guard = boost::asio::make_work_guard(io);
 //   std::thread runs([&] { io.run(); });
@@ -13,6 +14,8 @@
 //   guard.reset();
 //   runs.join();
 #pragma once
+
+#include "keyway/detail/require_cpp20.h"
 
 #include <concepts>
 #include <functional>
@@ -25,8 +28,8 @@
 namespace keyway {
 
 struct ExecutorOptions {
-  // How many threads the executor has at most; 0: not known, perhaps one. A wait in a task that would leave none of
-  // them for what it waits for is refused (ErrorCode::kNoThread).
+  // The maximum number of threads of the executor; 0: unknown, which counts as one. A wait in a
+  // task that would leave no thread for its target is refused (ErrorCode::kNoThread).
   unsigned threads = 0;
 };
 
@@ -35,14 +38,15 @@ namespace detail {
 template <class E>
 concept HasExecute =
     requires(E& executor, std::function<void()> work) { executor.execute(std::move(work)); };
-// A handle to an executor, as Asio has it: cheap to copy, and every copy means the same threads.
+// A handle to an executor, as in Asio: cheap to copy, and every copy refers to the same threads.
 template <class E>
 concept ExecutorHandle = std::copy_constructible<E> && HasExecute<const E>;
 
 }  // namespace detail
 
-// A type with execute(f), which runs the callable f later, exactly once, on any thread. A copyable type with a const
-// execute() is taken by value, as is a temporary; any other by reference, and must outlive what uses it.
+// A type with execute(f), which runs the callable f later, exactly once, on any thread. A copyable
+// type with a const execute(), and a temporary, is taken by value. Any other executor is taken by
+// reference, and must outlive its user.
 template <class E>
 concept Executor = !std::derived_from<std::remove_cvref_t<E>, Scheduler> &&
                    detail::HasExecute<std::remove_reference_t<E>> &&

@@ -1,6 +1,8 @@
 // Why a group or a task is where it is: see GroupExecutor::explain().
 #pragma once
 
+#include "keyway/detail/require_cpp20.h"
+
 #include <cstdint>
 #include <iosfwd>
 #include <optional>
@@ -19,7 +21,7 @@ enum class HeldBackBy {
   kGlobalLimit,  // as many of all groups run as may
   kPause,        // the group, or all of them
   kRate,         // too many have started lately
-  kFullQueue,    // it has no place in the queue yet: see try_submit_for()
+  kFullQueue,    // the task waits for room in its queue: see try_submit_for()
   kOtherTask,    // it runs, and waits for another task
 };
 
@@ -46,14 +48,14 @@ struct Explanation {
     bool waits_for_another = false;  // for another task
   };
   std::vector<Holder> holders{};
-  std::optional<Duration> tokens_in{};  // kRate: when the next may start
+  std::optional<Duration> tokens_in{};  // kRate: the time until the next task may start
 
   // Of a task only.
   std::optional<std::string> task_id{};
   std::string task_state{};                 // "waits", "runs", "success", ...
   std::optional<std::uint64_t> position{};  // in its group's queue; 1 is next
   std::optional<Duration> runs_for{};
-  std::string waits_for{};  // kOtherTask: which one
+  std::string waits_for{};  // kOtherTask: the name of that task
 
   // One line, for people: which limit holds it back, who holds that, and what would let it go on.
   std::string text() const;

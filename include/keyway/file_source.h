@@ -26,6 +26,8 @@
 // Lifetime: as Source says; records may outlive it.
 #pragma once
 
+#include "keyway/detail/require_cpp20.h"
+
 #include <atomic>
 #include <cstdint>
 #include <functional>

@@ -3,6 +3,8 @@
 //   std::future<GroupResult<Page>> page = to_future(executor.submit("vip", "task-1", fetch));
 #pragma once
 
+#include "keyway/detail/require_cpp20.h"
+
 #include <exception>
 #include <future>
 #include <memory>
@@ -15,7 +17,7 @@ namespace keyway {
 
 namespace detail {
 
-// Lives until the task is done, and owns the handle meanwhile.
+// Owns the handle until the task is done, then deletes itself.
 template <class T>
 struct FutureBridge final : Continuation {
   explicit FutureBridge(TaskHandle<T> task) : handle(std::move(task)) {}
@@ -35,7 +37,8 @@ struct FutureBridge final : Continuation {
 
 }  // namespace detail
 
-// The future throws what join() would. Throws Exception (kInvalidArgument) for an empty handle.
+// The future throws the exceptions of join(). Throws Exception (kInvalidArgument) for an empty
+// handle.
 // REQUIRES: no coroutine awaits the handle.
 template <class T>
 std::future<GroupResult<T>> to_future(TaskHandle<T> handle) {

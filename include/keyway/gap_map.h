@@ -1,6 +1,8 @@
 // Which offsets above a watermark are done: ranges, in ascending order, that do not touch.
 #pragma once
 
+#include "keyway/detail/require_cpp20.h"
+
 #include <algorithm>
 #include <cstdint>
 #include <vector>

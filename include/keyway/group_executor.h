@@ -31,6 +31,8 @@
 // executor without tasks needs no thread to end.
 #pragma once
 
+#include "keyway/detail/require_cpp20.h"
+
 #include <memory>
 #include <optional>
 #include <stop_token>
@@ -74,9 +76,9 @@ class GroupExecutor : public SubmitWays<GroupExecutor, std::string_view> {
  public:
   // Throws Exception (kInvalidArgument) for a policy out of range.
   explicit GroupExecutor(GroupPolicy policy, ThreadPoolOptions threads = {});
-  // On threads of the caller's. REQUIRES: the scheduler outlives the executor.
+  // On the caller's threads. REQUIRES: the scheduler outlives the executor.
   GroupExecutor(GroupPolicy policy, Scheduler& scheduler);
-  // On an executor of the caller's: anything with execute(f). See keyway/executor_scheduler.h.
+  // On the caller's executor, any type with execute(f): see keyway/executor_scheduler.h.
   template <Executor E>
   GroupExecutor(GroupPolicy policy, E&& executor, ExecutorOptions options = {})
       : GroupExecutor(std::move(policy),
@@ -87,18 +89,18 @@ class GroupExecutor : public SubmitWays<GroupExecutor, std::string_view> {
 
   // submit(), post(), try_submit(), try_submit_for(), submit_async(): see keyway/submit_ways.h.
 
-  // Submits all, waits until all have ended, and gives the results in the order of the tasks, whatever
-  // became of each; a task that was turned away is one of them, kRejected. When it returns or throws, no
-  // task of the call runs any more, so their captures may refer to the caller's variables.
+  // Submits the tasks, waits until all of them have ended, and returns their results in the order
+  // of the tasks. A rejected task has a result, too: kRejected. When the call returns or throws,
+  // none of its tasks runs any more, so their captures may refer to the caller's variables.
   //
-  // If `stop` is requested, tasks that were not submitted yet end kCancelled unrun, and the others are
-  // cancelled from the last to the first, so that none starts in the place of a cancelled one; then it
-  // waits for those that run.
+  // If `stop` is requested, tasks that were not submitted end kCancelled without running. The
+  // others are cancelled from the last to the first, so that none starts in the place of a
+  // cancelled one, and the call waits for the running ones.
   //
-  // Throws Exception (kShutdown) if the executor is shut down before it takes the first task. If that
-  // happens later, the tasks that were not taken are kRejected with that exception as their error.
-  // Throws Exception (kWaitCycle) within a task that one of the tasks waits for: only then that one may
-  // still run.
+  // Throws Exception (kShutdown) if the executor is shut down before it takes the first task. If it
+  // is shut down later, the tasks that it did not take end kRejected with that exception as their
+  // error. Throws Exception (kWaitCycle, kNoThread) if the wait for one of the tasks could never
+  // end: the call cancels the tasks before it, waits until they have ended, and submits no others.
   template <class T>
   std::vector<GroupResult<T>> execute_all(std::vector<GroupTask<T>> tasks,
                                           std::stop_token stop = {});
@@ -122,9 +124,10 @@ class GroupExecutor : public SubmitWays<GroupExecutor, std::string_view> {
   void pause();
   void resume();
 
-  // Waits until a group, or the executor, has no tasks: those submitted meanwhile included. False
-  // when the time is over. Throws Exception (kWaitCycle) within a task that it would wait for. drain()
-  // also waits for listeners of the last tasks, except those that call drain() themselves.
+  // Waits until a group, or the executor, has no tasks, including tasks that are submitted
+  // meanwhile. False if the timeout passed first. Throws Exception (kWaitCycle, kNoThread) if the
+  // wait could never end, for example within a task of the group. drain() also waits for running
+  // listeners, except those that call drain().
   bool drain_group(std::string_view group_key, Duration timeout = Duration::max());
   bool drain(Duration timeout = Duration::max());
 
@@ -138,8 +141,8 @@ class GroupExecutor : public SubmitWays<GroupExecutor, std::string_view> {
   // No more submits. Waiting tasks end kRejected; running ones get a stop request, and finish.
   // Does not wait for them.
   void shutdown();
-  // No more submits. Waits until every task has finished, then true; when the time is over,
-  // shutdown(), wait for those that run (but for one that waits for the caller), and false.
+  // No more submits. True if every task has ended within `timeout`. Otherwise calls shutdown(),
+  // waits for the running tasks, unless one of them waits for the caller, and returns false.
   bool shutdown(Duration timeout);
 
   GroupStats stats() const;
@@ -159,7 +162,7 @@ class GroupExecutor : public SubmitWays<GroupExecutor, std::string_view> {
   // and ran; and that of one group, if it is one of the busiest 1,024 or so.
   std::vector<HotGroup> hot_groups(std::size_t count) const;
   std::optional<HotGroup> group_times(std::string_view group_key) const;
-  // How many submits wait for room in a queue: see try_submit_for().
+  // The number of submits that wait for room in a queue: see try_submit_for().
   std::size_t waiting_for_room() const;
   // Of the executor's own threads; all 0 if it has none.
   ThreadPoolStats thread_stats() const;

@@ -15,6 +15,8 @@
 // first use of a key and forgotten some time after its last, or by evict_group().
 #pragma once
 
+#include "keyway/detail/require_cpp20.h"
+
 #include <functional>
 #include <limits>
 #include <map>
@@ -53,19 +55,19 @@ struct AdaptiveLimits {
 };
 
 struct GroupLimits {
-  std::optional<int> max_concurrency{};  // at least 1; if nobody says, 1
-  std::optional<int> max_in_flight{};    // at least 1; if nobody says, unlimited
+  std::optional<int> max_concurrency{};  // at least 1; default 1
+  std::optional<int> max_in_flight{};    // at least 1; default unlimited
   // How many tasks the group may hold back: 0 means that a task which cannot start at once is
   // turned away. Tasks that only the global limit holds back do not count.
-  std::optional<int> queue_threshold{};  // at least 0; if nobody says, unlimited
+  std::optional<int> queue_threshold{};  // at least 0; default unlimited
 
   // When groups compete for threads or for the global limit, one of weight 3 gets three times as many
   // turns as one of weight 1.
-  std::optional<int> weight{};  // at least 1; if nobody says, 1
+  std::optional<int> weight{};  // at least 1; default 1
   // How many of the global limit the group can count on. While it does not use them, others may; it
-  // gets the next that come free. Only for groups that are named, and in all no more than the limit. Without a
-  // global limit it has no effect.
-  std::optional<int> guaranteed{};  // at least 0; if nobody says, 0
+  // gets the next permits that come free. Only for groups that the policy names, and in total no
+  // more than the global limit. Without effect if there is no global limit.
+  std::optional<int> guaranteed{};  // at least 0; default 0
   std::optional<RateLimit> rate{};
   std::optional<AdaptiveLimits> adaptive{};  // instead of max_concurrency, for tasks that succeed
 };
@@ -88,11 +90,12 @@ struct GroupPolicy {
   // How many tasks may wait because the global limit is reached.
   int global_queue_threshold = kUnlimited;
   RejectionPolicy rejection = RejectionPolicy::kAbort;
-  RejectionHandler rejection_handler{};  // if set, `rejection` is not asked
+  RejectionHandler rejection_handler{};  // replaces `rejection` if it is set
   std::shared_ptr<TaskLifecycleListener> listener{};
-  // When groups compete for the global limit, the one whose next task was submitted first goes first, instead of the one
-  // that came in line first. (A group whose task has just ended comes in line after that one's place was given
-  // away.) Without effect if a group has a weight or a guarantee, which decide then.
+  // When groups compete for the global limit, the one whose next task was submitted first goes
+  // first, instead of the one that came in line first. (A group whose task has just ended comes in
+  // line after that one's place was given away.) Without effect if any group has a weight or a
+  // guarantee.
   bool oldest_first = false;
   // Keeps an eye on every task: explain() knows all who run, hot_groups() and group_times() what the
   // busiest 1,024 groups wait and run. Takes four short locks and one more clock reading per task.

@@ -1,6 +1,8 @@
 // How a task ended.
 #pragma once
 
+#include "keyway/detail/require_cpp20.h"
+
 #include <exception>
 #include <memory>
 #include <optional>
@@ -16,7 +18,8 @@ namespace keyway {
 
 namespace detail {
 
-// The value of a GroupResult: get() gives it as the reference kind of the result it is called on.
+// The value of a GroupResult. get() returns a reference of the same kind as the object it is called
+// on.
 template <class T>
 struct ResultValue {
   std::optional<T> stored{};
@@ -70,14 +73,15 @@ struct GroupResult {
   bool ok() const noexcept { return status == TaskStatus::kSuccess; }
   Duration duration() const { return ended - started; }
 
-  // What the task returned, as the kind of reference that the result is; for a task that returned a
-  // reference, that one. Throws `error` if it did not return, RejectedError if it was rejected.
+  // The task's value, as a reference of the same kind as this object; for a task that returned a
+  // reference, that reference. Throws `error` if the task failed, and RejectedError if it was
+  // rejected.
   decltype(auto) value() & { return require_value(), stored.get(); }
   decltype(auto) value() const& { return require_value(), stored.get(); }
   decltype(auto) value() && { return require_value(), std::move(stored).get(); }
   decltype(auto) value() const&& { return require_value(), std::move(stored).get(); }
 
-  // What the task returned, or `fallback` if it did not. Never throws `error`.
+  // The task's value, or `fallback` if there is none. Never throws `error`.
   template <class U = std::remove_cv_t<T>>
     requires(!std::is_void_v<T>)
   T value_or(U&& fallback) const& {

@@ -1,6 +1,8 @@
 // A task that is described now and submitted later, many at a time: see GroupExecutor::execute_all.
 #pragma once
 
+#include "keyway/detail/require_cpp20.h"
+
 #include <functional>
 #include <memory>
 #include <stop_token>
@@ -20,7 +22,7 @@ namespace detail {
 
 template <class F, class T>
 inline constexpr bool kGivesExactly = std::is_same_v<TaskValueOf<F>, T>;
-// A coroutine gives exactly T, a plain callable also what converts to it.
+// Whether the callable's value is T, or, for a plain callable, converts to T.
 template <class F, class T>
 concept GivesTheValueOfTheGroupTask =
     kGivesExactly<F, T> || (!kIsCoroutine<std::decay_t<F>> && !std::is_void_v<T> &&
@@ -33,7 +35,7 @@ class AnyTask {
   template <class F>
   explicit AnyTask(F callable) : holder_(std::make_unique<Holder<F>>(std::move(callable))) {}
 
-  // Makes a task with two references. The callable is gone afterwards.
+  // Makes a task with two references. It moves the callable into the task.
   TaskCore& make(TaskOwner& owner, std::string_view key, const TaskOptions& options) {
     return holder_->make(owner, key, options);
   }
@@ -67,7 +69,7 @@ class AnyTask {
 
 }  // namespace detail
 
-// T: the value of the task, that of its coroutine if the callable returns a Task<T>.
+// T: the type of the task's value; if the callable returns a Task<T>, that T.
 // Throws Exception (kInvalidArgument) for an empty key, a null callable, or options out of range.
 template <class T>
 class GroupTask {
@@ -91,7 +93,7 @@ class GroupTask {
         callable_((detail::require_key(group_key_), detail::require_id(task_id_),
                    detail::require_options(options),
                    detail::require_callable(callable, group_key_, task_id_), std::move(callable))) {
-    options_.id = {};  // it refers to the caller's text
+    options_.id = {};  // it would refer to the caller's text
   }
 
   const std::string& group_key() const { return group_key_; }

@@ -7,6 +7,8 @@
 // Thread safety: every method from any thread.
 #pragma once
 
+#include "keyway/detail/require_cpp20.h"
+
 #include <string_view>
 
 #include "keyway/error.h"

@@ -6,6 +6,8 @@
 // same key. What a record gets lives as long as its `buffer`, which is replaced if need be.
 #pragma once
 
+#include "keyway/detail/require_cpp20.h"
+
 #include <functional>
 #include <string>
 

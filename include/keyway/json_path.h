@@ -9,6 +9,8 @@
 // Thread safety: find() from any thread.
 #pragma once
 
+#include "keyway/detail/require_cpp20.h"
+
 #include <cstddef>
 #include <optional>
 #include <string>

@@ -1,6 +1,8 @@
 // A lock of KeyLocks where a mutex is wanted.
 #pragma once
 
+#include "keyway/detail/require_cpp20.h"
+
 #include <chrono>
 #include <string>
 #include <string_view>
@@ -59,7 +61,7 @@ class KeyLock {
     return keep(locks_->try_lock_for(key_, clamped<Duration>(timeout), mode));
   }
 
-  // Rounded up; the nearest that `To` can hold, if it is out of range.
+  // Rounds up; a value out of range becomes the nearest one that `To` can hold.
   template <class To, class Rep, class Period>
   static To clamped(std::chrono::duration<Rep, Period> time) {
     using InDouble = std::chrono::duration<double, typename To::period>;  // does not overflow
@@ -75,7 +77,7 @@ class KeyLock {
     const Time now = Clock::now().time_since_epoch();
     const Time end = clamped<Time>(deadline.time_since_epoch());
     if (end <= now) return Time::zero();
-    // A clock may count from a time that is still to come: then its now is negative.
+    // The epoch of a clock may lie in the future: then now() is negative.
     return now < Time::zero() && end > Time::max() + now ? Time::max() : end - now;
   }
 

@@ -67,10 +67,10 @@ inline constexpr bool kKeysOutliveTheirTurn =
      std::is_same_v<std::remove_cvref_t<Key>, std::string_view> ||
      std::is_pointer_v<std::remove_cvref_t<Key>>);
 
-// The name is written to be read in a compiler's message.
+// Named for compiler messages.
 template <class F>
 concept CanBeCalledWithoutArguments = std::is_invocable_v<std::decay_t<F>&>;
-// void for a type that is not, so that the concept is what the compiler speaks of.
+// void for a type that is not a callable, so that the compiler's message names the concept.
 template <class F>
 struct ResultWithLock {
   using type = void;
@@ -105,7 +105,8 @@ class KeyLocks {
   // Waits for its turn. Throws Exception (kWaitCycle) if that would never come, (kInvalidArgument) for an empty key.
   // In a coroutine use lock_async(): this one blocks its thread.
   [[nodiscard]] Guard lock(std::string_view key, LockMode mode = LockMode::kExclusive);
-  // The same, but throws CancelledError if `stop` is requested first: also before the call, when the lock is free.
+  // The same, but throws CancelledError if `stop` is requested first, even before the call and with
+  // a free lock.
   [[nodiscard]] Guard lock(std::string_view key, std::stop_token stop,
                            LockMode mode = LockMode::kExclusive);
   // Without waiting, and waiting for a limited time; false if the lock was not to be had:
@@ -118,8 +119,8 @@ class KeyLocks {
   // is asked to stop meanwhile.
   [[nodiscard]] LockAwaiter lock_async(std::string_view key, LockMode mode = LockMode::kExclusive);
 
-  // All of these keys, in an order of its own: whoever locks no other way cannot get into a cycle by it.
-  // Any range of strings, also a view that makes its strings as it is read.
+  // All of these keys, in an order of its own: whoever locks no other way cannot get into a cycle
+  // by it. Any range of strings, also a view that generates them.
   template <std::ranges::input_range Keys>
     requires std::convertible_to<std::ranges::range_reference_t<Keys>, std::string_view>
   [[nodiscard]] LockSet lock_all(Keys&& keys, LockMode mode = LockMode::kExclusive);

@@ -22,6 +22,8 @@
 // Lifetime: that of its dispatcher.
 #pragma once
 
+#include "keyway/detail/require_cpp20.h"
+
 #include <functional>
 #include <optional>
 #include <stop_token>

@@ -1,6 +1,8 @@
 // Who holds a lock, and who waits for it: see KeyLocks::explain().
 #pragma once
 
+#include "keyway/detail/require_cpp20.h"
+
 #include <cstdint>
 #include <iosfwd>
 #include <optional>

@@ -1,5 +1,7 @@
 #pragma once
 
+#include "keyway/detail/require_cpp20.h"
+
 #include <cstdint>
 
 #include "keyway/detail/enum_text.h"

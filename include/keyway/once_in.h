@@ -21,6 +21,8 @@
 // Lifetime: the source outlives it.
 #pragma once
 
+#include "keyway/detail/require_cpp20.h"
+
 #include <functional>
 #include <memory>
 #include <type_traits>

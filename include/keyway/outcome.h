@@ -1,6 +1,8 @@
 // What became of a record: see Pipeline.
 #pragma once
 
+#include "keyway/detail/require_cpp20.h"
+
 #include <optional>
 #include <string>
 #include <utility>

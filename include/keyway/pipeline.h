@@ -4,9 +4,10 @@
 //                     [](const Record& record) { return bill(record) ? done() : retry(); });
 //   Result<PipelineEnd> end = pipeline.run_until(stop);
 //
-// A handler is a callable that takes a Record, and an Attempt if it wants to know which one it is. It returns an Outcome,
-// or nothing (done), or is a coroutine that gives either. What it throws is a retry, unless it is a PermanentError.
-// One that takes a Batch handles several records at once: see batch.h. The concept is in record_handler.h.
+// A handler is a callable that takes a Record, and an Attempt if it wants to know which one it is.
+// It returns an Outcome, or nothing (done), or is a coroutine that gives either. What it throws is
+// a retry, unless it is a PermanentError. A handler that takes a Batch handles several records at
+// once: see batch.h. The concept is in record_handler.h.
 //
 // Guarantees:
 //   (1) No record is lost: what is committed never passes one that is neither handled nor stored as a dead letter.
@@ -21,6 +22,8 @@
 // Thread safety: every method from any thread. run_until() runs once: a second call is an error.
 // Lifetime: source, scheduler and handler outlive it.
 #pragma once
+
+#include "keyway/detail/require_cpp20.h"
 
 #include <chrono>
 #include <cstdint>
@@ -70,8 +73,8 @@ struct PipelineOptions {
   Order order = Order::kKey;
   int key_concurrency = 1;
   int concurrency = 16;
-  // Sets key, group or defect of each record as it is read. False: the record is left out. An error, or an exception,
-  // ends the pipeline. Called by one thread at a time.
+  // Sets key, group or defect of each record that is read. False: the pipeline skips the record. An
+  // error or an exception ends the pipeline. Called by one thread at a time.
   std::function<Result<bool>(Record&)> classify{};
   // Besides the order of keys, limits for groups: a record runs when its group has room. Without, `limits` are those of
   // keys by name.
@@ -82,7 +85,7 @@ struct PipelineOptions {
       batch{};  // for a handler that takes a Batch; `concurrency` counts batches then. Not with `by_group`.
   Delivery delivery = Delivery::kAtLeastOnce;
   RetryPolicy retry{};
-  std::shared_ptr<DeadLetters> dead_letters{};  // null: the pipeline ends where one would be needed
+  std::shared_ptr<DeadLetters> dead_letters{};  // null: the first dead letter ends the pipeline
   OnDead on_dead = OnDead::kContinue;
   std::size_t max_in_flight = 10'000;                        // records, of each partition
   std::size_t max_in_flight_bytes = std::size_t{256} << 20;  // in all
@@ -99,8 +102,9 @@ struct PipelineOptions {
   std::shared_ptr<HandledIds> handled_ids{};
   std::uint64_t seed = 0;  // of the jitter; 0: a random one
 
-  // Names the first option that is out of range. A Pipeline refuses such options: its constructor throws Exception
-  // (kInvalidArgument). Numbers are at least 1, but for max_in_flight_per_key; commit_interval is above 0.
+  // An error (kInvalidArgument) that names the first option out of range; the constructor of
+  // Pipeline throws it. Numbers are at least 1, except max_in_flight_per_key; commit_interval is
+  // above 0.
   Result<void> validate() const;
 };
 
@@ -132,8 +136,8 @@ struct PipelineStats {
   std::uint64_t failed_commits = 0;
   std::uint64_t in_flight = 0;
   std::uint64_t in_flight_bytes = 0;
-  TimeSummary waiting{};   // from read, or due for a next try, to the beginning of the attempt
-  TimeSummary handling{};  // of attempts. Of floods, both are of every 16th.
+  TimeSummary waiting{};   // from the read, or the due time of a retry, to the attempt
+  TimeSummary handling{};  // of attempts; under high load both times are of every 16th
   TimeSummary committing{};
   std::vector<PartitionStats> partitions{};
 };
@@ -165,8 +169,9 @@ class Pipeline {
   Pipeline(const Pipeline&) = delete;
   Pipeline& operator=(const Pipeline&) = delete;
 
-  // Until the source ends, `stop` is requested, or something fails that cannot be retried: then it is an error. Either
-  // way, what was done is committed. An error (kInvalidArgument) if it was called before.
+  // Until the source ends, `stop` is requested, or something fails that cannot be retried: then it
+  // is an error. Either way, completed records are committed. An error (kInvalidArgument) if it was
+  // called before.
   Result<PipelineEnd> run_until(std::stop_token stop = {});
 
   void pause();  // begins no more records

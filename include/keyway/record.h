@@ -1,6 +1,8 @@
 // One item of a source.
 #pragma once
 
+#include "keyway/detail/require_cpp20.h"
+
 #include <chrono>
 #include <cstdint>
 #include <memory>

@@ -1,5 +1,7 @@
-// What can handle the records of a Pipeline.
+// The concept of callables that handle the records of a Pipeline.
 #pragma once
+
+#include "keyway/detail/require_cpp20.h"
 
 #include <concepts>
 #include <type_traits>
@@ -38,7 +40,7 @@ struct HandlerResult<F> {
   using type = std::invoke_result_t<F&, const Record&>;
 };
 
-// The names are written to be read in a compiler's message.
+// Named for compiler messages.
 template <class F>
 concept HandlerCanBeCopied = std::copy_constructible<F>;
 template <class F>

@@ -1,5 +1,7 @@
-// Why an executor turned a task away.
+// Why an executor rejected a task.
 #pragma once
+
+#include "keyway/detail/require_cpp20.h"
 
 #include "keyway/detail/enum_text.h"
 

@@ -1,9 +1,11 @@
-// The seam between what is to run and who runs it: work, timers, and regions in which a thread blocks.
+// The interface between work and threads: posts, timers, and regions in which a thread blocks.
 //
 // Keyway's own threads (ThreadPool), a caller's executor (ExecutorScheduler) and the seeded
 // simulation (testing::SimScheduler) are three Schedulers; everything above is written against
 // this page alone, so the same code runs under all of them.
 #pragma once
+
+#include "keyway/detail/require_cpp20.h"
 
 #include <chrono>
 #include <cstddef>
@@ -68,14 +70,15 @@ class Timer {
 
 // How Scheduler::sleep() ended.
 enum class Slept {
-  kLookAgain,  // the word has changed, or may have
+  kLookAgain,  // the word may have changed
   kTimedOut,
   kStuck,  // a driven scheduler has nothing left to run, so the word will never change
 };
 
-// Users may implement it, for threads of their own. What is posted is run by run_posted(), on one of the scheduler's
-// threads. That call sets current(), by which waits recognise a thread of the scheduler's. A scheduler that calls
-// Runnable::run() itself does not set it, and a task that waits for a task hangs instead of being refused.
+// Users may implement it for their own threads. The scheduler calls run_posted() for each posted
+// Runnable, on one of its threads. run_posted() sets current(), by which a wait knows that it
+// blocks a thread of the scheduler. If a scheduler calls Runnable::run() directly, a wait that
+// could never end hangs instead of being refused.
 //
 //   void MyThread::loop() {
 //     while (Runnable* next = take()) run_posted(*next);
@@ -92,8 +95,9 @@ class Scheduler {
   // Runs `runnable` soon, once, on one of the scheduler's threads; in the order of posting as
   // far as there is one thread.
   virtual void post(Runnable& runnable) = 0;
-  // The same for a thread of which the scheduler's owner may not know, because it only wakes what waits. What it posts may
-  // run, and be the last work of the scheduler, before this call has returned: the destructor must wait for that.
+  // The same for a thread that only wakes work and does not keep the scheduler alive. `runnable`
+  // may run, and may be the scheduler's last work, before this call has returned, so the destructor
+  // must wait for such calls.
   virtual void post_from_outside(Runnable& runnable) { post(runnable); }
 
   virtual TimePoint now() const = 0;
@@ -105,31 +109,32 @@ class Scheduler {
   virtual bool cancel_timer(Timer& timer) = 0;
 
   // A blocking region: the calling thread, one of this scheduler's, is about to wait for other
-  // work. The scheduler may start another thread meanwhile. Calls pair up, on one thread.
+  // work. The scheduler may start another thread meanwhile. Each begin has its end on the same
+  // thread.
   virtual void begin_blocking() {}
   virtual void end_blocking() {}
 
   // The scheduler whose Runnable the calling thread runs; null if it runs none.
   static Scheduler* current();
 
-  // ---- What Keyway's own waits and shutdowns need of a scheduler. Users implement it, but need not call it.
+  // ---- For Keyway's own waits and shutdowns. Users implement these, but need not call them.
 
-  // Waits until every run() that was in progress at the call has returned, except one on the
-  // calling thread and those that are inside a blocking region. False if the deadline came first.
+  // Waits until every run() that was in progress at the call has returned or is inside a blocking
+  // region, except one on the calling thread. False if the deadline passed first.
   virtual bool wait_for_turns_in_progress(const TimePoint* deadline = nullptr) = 0;
-  // Sleeps while `word` holds `expected`. REQUIRES: current() is this scheduler; or that is null, and
-  // the scheduler is driven.
+  // Sleeps while `word` holds `expected`. REQUIRES: current() is this scheduler, or current() is
+  // null and this scheduler is driven.
   virtual Slept sleep(const detail::Atomic<std::uint32_t>& word, std::uint32_t expected,
                       const TimePoint* deadline);
-  // The maximum number of threads. A wait that would leave no thread for the work it waits for is refused. A
-  // scheduler with a bounded number of threads must override it: otherwise such a wait is not refused, and hangs.
+  // The maximum number of threads. Keyway refuses a wait that would leave no thread for its target.
+  // A scheduler with a bounded number of threads must override it; otherwise such a wait hangs.
   static constexpr std::size_t kUnlimitedThreads = static_cast<std::size_t>(-1);
   virtual std::size_t max_threads() const { return kUnlimitedThreads; }
-  // A driven scheduler has no threads of its own: it works while its caller sleeps in it.
+  // A driven scheduler has no threads: it runs its work on a caller that sleeps in it.
   virtual bool is_driven() const { return false; }
 
-  // Where code runs that must not wait until a thread of this scheduler is free, nor hold up its timers. Null: there
-  // is no such place.
+  // Runs code that must neither wait for a free thread of this scheduler nor delay its timers.
+  // Null: there is none.
   virtual Scheduler* background();
 
   // A scheduler that does not know when it is idle tells nobody. After remove_idle_listener() has
@@ -138,7 +143,8 @@ class Scheduler {
   virtual void remove_idle_listener(IdleListener&) {}
 
  protected:
-  // Runs what was posted, on the calling thread, as this scheduler; then posts what it asks to be posted again.
+  // Runs `runnable` on the calling thread with current() set to this scheduler; then posts
+  // Turn::again, if it is set.
   void run_posted(Runnable& runnable);
 };
 

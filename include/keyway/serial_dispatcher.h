@@ -13,9 +13,9 @@
 //       that waits for other work not.
 //   (2) In a lane work begins in the order in which its submits returned.
 //   (3) No queue is longer than its capacity, and what comes upon a full one is told so at once, or waits in line.
-//   (4) Work runs once, or never. run() and try_run_for() return when it has ended, so what it refers to need not
-//       live longer than the call. If they return an error of the dispatcher, the work has not run and never will.
-//       Work that returns a Result passes its own error on in the same way, so there an error may also be the work's.
+//   (4) Work runs once, or never. run() and try_run_for() return when it has ended, so it may refer to the caller's
+//       variables. If they return an error of the dispatcher, the work has not run and never will. If the work
+//       returns a Result, they also return the error of the work.
 //   (5) Work that calls run() or dispatch() for the lane it runs in runs that at once, inside itself. For another lane
 //       it is queued; a call that would never end, because lanes wait for each other, is an error (kWaitCycle) that
 //       names them.
@@ -29,6 +29,8 @@
 // Thread safety: every method from any thread, also from within work.
 // Lifetime: the destructor is shutdown(0s). It must not be called by the dispatcher's own work.
 #pragma once
+
+#include "keyway/detail/require_cpp20.h"
 
 #include <functional>
 #include <memory>
@@ -80,8 +82,8 @@ class SerialDispatcher {
   SerialResult<F> run(std::string_view key, F&& work) {
     return call(std::nullopt, key, std::forward<F>(work));
   }
-  // The same, but it waits for the key no longer than `timeout`: then it is an error (kExpired), and the work never
-  // runs. Work that has begun is waited for, however long it takes.
+  // The same with a limit on the wait for the key: an error (kExpired) if the work has not begun
+  // within `timeout`; then it never runs. Work that has begun may take longer.
   template <TaskCallable F>
   SerialResult<F> try_run_for(std::string_view key, Duration timeout, F&& work) {
     return call(timeout, key, std::forward<F>(work));
@@ -125,7 +127,8 @@ class SerialDispatcher {
   struct Parts;
   friend struct StickySimulation;
 
-  // Sticky, on these schedulers, one for each worker. REQUIRES: each runs one item at a time.
+  // A sticky dispatcher with one scheduler for each worker. REQUIRES: each scheduler runs one item
+  // at a time.
   SerialDispatcher(SerialOptions options, std::vector<std::unique_ptr<Scheduler>> workers);
   void add_workers(std::vector<std::unique_ptr<Scheduler>> schedulers);
   void name_work_by_key();

@@ -1,6 +1,8 @@
 // How a SerialDispatcher works, and what it says of itself.
 #pragma once
 
+#include "keyway/detail/require_cpp20.h"
+
 #include <cstdint>
 
 #include "keyway/error.h"
@@ -28,9 +30,10 @@ const char* to_string(Routing routing);
 struct SerialOptions {
   int workers = 8;            // at least 1: how much runs at once
   int queue_capacity = 2000;  // at least 0: how much may wait in one lane
-  // How much may wait in all lanes. Work counts from dispatch() or run() until a worker starts it, also if a worker is
-  // idle: so a burst of more than this is turned away at first. Callers who wait to run their own work do not count.
-  // At least 1; 0 only with OnFull::kCallerRuns, where every caller then runs its own work.
+  // The maximum of queued work in all lanes together. Work counts from dispatch() or run() until a
+  // worker starts it, even if a worker is idle; so part of a larger burst is rejected. Callers that
+  // wait to run their own work do not count. At least 1; 0 only with OnFull::kCallerRuns: then
+  // every caller runs its own work.
   int total_capacity = kUnlimited;
   OnFull on_full = OnFull::kFailFast;
   Routing routing = Routing::kPerKey;
@@ -50,7 +53,7 @@ struct SerialStats {
   std::uint64_t cancelled = 0;
   std::uint64_t expired = 0;   // its time to begin was over
   std::uint64_t rejected = 0;  // a queue was full, or the dispatcher was shut down
-  TimeSummary waits{};  // how long work waited for its turn that had to be queued, and has begun
+  TimeSummary waits{};         // from the submit to the beginning of work that was queued
 };
 
 }  // namespace keyway

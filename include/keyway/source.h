@@ -8,6 +8,8 @@
 // Lifetime: outlives the pipeline's run.
 #pragma once
 
+#include "keyway/detail/require_cpp20.h"
+
 #include <functional>
 #include <optional>
 #include <span>

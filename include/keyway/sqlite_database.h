@@ -16,6 +16,8 @@
 // Lifetime: the database outlives its transactions.
 #pragma once
 
+#include "keyway/detail/require_cpp20.h"
+
 #include <chrono>
 #include <concepts>
 #include <cstdint>

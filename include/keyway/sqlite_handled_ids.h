@@ -12,6 +12,8 @@
 // A handler that writes to the same database need not be called twice even after a crash: see once_in.h.
 #pragma once
 
+#include "keyway/detail/require_cpp20.h"
+
 #include <chrono>
 #include <memory>
 #include <string>

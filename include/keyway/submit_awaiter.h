@@ -23,9 +23,9 @@ void wait_for_room(GroupEngine& engine, TaskCore& task, RoomWaiter& waiter);
 bool stop_waiting_for_room(GroupEngine& engine, TaskCore& task);
 void give_up_submit(GroupEngine& engine, TaskCore& task, RejectionReason reason);
 Error shutdown_error(const TaskCore& task);
-// With the advice that fits the reason.
+// The message says what the submitter can do.
 Error rejection_error(RejectionReason reason, std::string_view group_key, std::string_view task_id);
-// The error of a task that was conflated away when it was submitted; null for any other.
+// The error of a task that ended RejectionReason::kConflated; nullopt for any other task.
 std::optional<Error> conflated_error(const TaskCore& task);
 // REQUIRES: no executor has seen the task.
 void drop_unsubmitted(TaskCore& task) noexcept;
@@ -41,7 +41,7 @@ class [[nodiscard]] SubmitAwaiter final : private detail::RoomWaiter,
   SubmitAwaiter(const SubmitAwaiter&) = delete;
   SubmitAwaiter& operator=(const SubmitAwaiter&) = delete;
 
-  // A submit that was never awaited has not submitted its task: the task is dropped unseen.
+  // Destroys the task if the awaiter was never awaited: it was not submitted.
   ~SubmitAwaiter() {
     if (!submitted_ && handle_.core_ != nullptr) detail::drop_unsubmitted(handle_.core());
   }
@@ -61,10 +61,10 @@ class [[nodiscard]] SubmitAwaiter final : private detail::RoomWaiter,
       return false;
     }
     detail::wait_for_room(engine_, task, *this);
-    return arm();  // others may resume, and end, this awaiter meanwhile
+    return arm();  // another thread may resume the coroutine and destroy this awaiter meanwhile
   }
 
-  // An error (kCancelled) if the awaiting task was asked to stop.
+  // An error (kCancelled) if stop of the awaiting task was requested.
   Result<TaskHandle<T>> await_resume() {
     if (was_stopped()) {
       error_ = Error{.code = ErrorCode::kCancelled,

@@ -1,6 +1,8 @@
 // The ways to submit a task, which GroupExecutor and GroupHandle have in common.
 #pragma once
 
+#include "keyway/detail/require_cpp20.h"
+
 #include <cstddef>
 #include <optional>
 #include <string_view>
@@ -31,7 +33,8 @@ struct GroupPlace {
   Lane* pinned_lane = nullptr;  // of the group, if the caller has pinned it
 };
 
-// Null, or why the task was rejected; the policy is asked what becomes of it, unless it is a try.
+// Null, or why the task was rejected. If there is no room, enqueue() asks the policy, and
+// try_enqueue() rejects the task.
 std::optional<RejectionReason> enqueue(const GroupPlace& place, TaskCore& task);
 std::optional<RejectionReason> try_enqueue(const GroupPlace& place, TaskCore& task);
 // Waits for room until `timeout`.
@@ -42,8 +45,8 @@ inline std::string_view id_of(const TaskOptions& options) { return options.id; }
 
 }  // namespace detail
 
-// `Where` is what comes before the other arguments: the group key for a GroupExecutor, nothing for a GroupHandle,
-// which knows its group. In front of the callable each function takes an id, TaskOptions, or nothing:
+// `Where`: the first arguments, which are the group key for a GroupExecutor, and nothing for a
+// GroupHandle. Before the callable, each function takes an id, TaskOptions, or nothing:
 //
 //   executor.submit("vip", fetch);
 //   executor.submit("vip", "task-1", fetch);
@@ -57,7 +60,8 @@ class SubmitWays {
   SubmitWays() = default;
 
  public:
-  // Never throws because of a full queue: the policy decides what becomes of the task, and the handle knows.
+  // If the queue is full, GroupPolicy::rejection decides; a rejected task ends kRejected, and
+  // submit() does not throw.
   template <TaskCallable F>
   auto submit(Where... where, F&& callable) -> TaskHandle<TaskValueOf<F>> {
     return do_submit(place(where...), std::string_view(), std::forward<F>(callable));
@@ -72,8 +76,8 @@ class SubmitWays {
     return do_submit(place(where...), options, std::forward<F>(callable));
   }
 
-  // Fire and forget: no handle. A task that is turned away is an error (kRejected; Error::rejection says why), unless
-  // the policy lets the caller run it. What the task throws is seen by the listener alone.
+  // Fire and forget: no handle. An error (kRejected, with Error::rejection) if the task is
+  // rejected. Only the listener sees what the task throws.
   template <TaskCallable F>
   Result<void> post(Where... where, F&& callable) {
     return do_post(place(where...), std::string_view(), std::forward<F>(callable));
@@ -87,9 +91,9 @@ class SubmitWays {
     return do_post(place(where...), options, std::forward<F>(callable));
   }
 
-  // The other three meet a full queue without asking the policy. A task that they turn away is counted and
-  // seen by the listener as any other; its callable is gone. For a task that is conflated away
-  // (RejectionReason::kConflated) all three give an error (kRejected).
+  // The other three do not ask the policy if the queue is full. A task that they reject is counted,
+  // the listener sees it, and its callable is destroyed. All three return an error (kRejected) for
+  // a task that is rejected because of an older one with the same id (RejectionReason::kConflated).
 
   // An error (kRejected) if there is no room now.
   template <TaskCallable F>
@@ -107,9 +111,10 @@ class SubmitWays {
     return do_try_submit(place(where...), options, std::forward<F>(callable));
   }
 
-  // Blocks until there is room, in the order of the calls; an error (kTimeout) when `timeout` is over, or
-  // (kShutdown) if the executor is shut down meanwhile. Within a task it is a wait as for another task: the
-  // task gives back the permits in the way, and a wait that could never end is an error (kWaitCycle).
+  // Blocks until there is room, in the order of the calls. An error (kTimeout) when `timeout` has
+  // passed, or (kShutdown) if the executor is shut down meanwhile. A task that calls it waits as
+  // for another task: it gives permits back meanwhile, and a wait that could never end is an error
+  // (kWaitCycle, kNoThread).
   template <TaskCallable F>
   auto try_submit_for(Where... where, Duration timeout, F&& callable)
       -> Result<TaskHandle<TaskValueOf<F>>> {
@@ -129,9 +134,9 @@ class SubmitWays {
   }
 
   // The same for a coroutine: Result<TaskHandle<T>> handle = co_await executor.submit_async(...);
-  // It waits without a timeout; but a task with `start_within` ends kExpired when its time is over.
-  // With g++ 12, a lambda that captures more than plain values and references must have a name: a temporary
-  // in a co_await expression would be destroyed twice.
+  // It has no timeout, but a task with `start_within` ends kExpired when that time has passed. With
+  // g++ 12, a lambda that captures more than plain values and references must have a name: a
+  // temporary in a co_await expression would be destroyed twice.
   template <TaskCallable F>
   auto submit_async(Where... where, F&& callable) -> SubmitAwaiter<TaskValueOf<F>> {
     return do_submit_async(place(where...), std::string_view(), std::forward<F>(callable));
@@ -157,7 +162,7 @@ class SubmitWays {
                                               F&& callable) {
     auto& task = detail::make_task(*place.owner, 2, place.key, wishes, std::forward<F>(callable));
     auto handle = detail::HandleAccess::make<TaskValueOf<F>>(task);
-    detail::enqueue(place, task);  // whether it was turned away, the handle knows
+    detail::enqueue(place, task);  // the handle has the status of a rejected task
     return handle;
   }
   template <class Wishes, class F>

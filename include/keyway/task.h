@@ -211,8 +211,9 @@ Task<T> with_stop(std::stop_token stop, Task<T> task) {
   co_return TaskAccess::take(task);
 }
 
-// Blocks the calling thread, which is no scheduler's, until it is done. Throws Exception (kWaitCycle) if that could
-// never be: the thread holds a lock that the coroutine needs.
+// Blocks the calling thread until the coroutine is done. Throws Exception (kWaitCycle) if the wait
+// could never end, because the thread holds a lock that the coroutine needs. REQUIRES: the thread
+// belongs to no scheduler.
 class SyncWait final : public Completion {
  public:
   SyncWait(Scheduler& scheduler, const Operation& operation);
@@ -227,8 +228,9 @@ class SyncWait final : public Completion {
 
 }  // namespace detail
 
-// Runs a task to its end and blocks the calling thread meanwhile: for main() and for tests. It goes on on `scheduler`'s
-// threads; on the calling one, if that is a scheduler's, so that it needs no other.
+// Runs a task, and blocks the calling thread until it has ended: for main() and for tests. The task
+// goes on on `scheduler`'s threads; if the calling thread belongs to a scheduler, the task goes on
+// on that thread instead.
 template <class T>
 T sync_wait(Scheduler& scheduler, Task<T> task, std::stop_token stop = {}) {
   if (Scheduler::current() != nullptr) {

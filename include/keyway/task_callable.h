@@ -1,5 +1,7 @@
-// What can be submitted as a task.
+// The concept of callables that can be submitted as tasks.
 #pragma once
+
+#include "keyway/detail/require_cpp20.h"
 
 #include <concepts>
 #include <stop_token>
@@ -12,7 +14,7 @@ namespace keyway {
 
 namespace detail {
 
-// The names are written to be read in a compiler's message.
+// Named for compiler messages.
 template <class F>
 concept CanBeStoredInATask = std::constructible_from<std::decay_t<F>, F>;
 template <class F>
@@ -26,9 +28,9 @@ concept ReturnsAMovableValue = VoidOrReferenceOrMovable<TaskValue<std::decay_t<F
 
 }  // namespace detail
 
-// A callable that takes nothing or a std::stop_token, and returns nothing, a reference, a value that can
-// be moved, or a Task of one of these. It may be move-only. One that is null (a function pointer, an
-// empty std::function) is refused when it is submitted: Exception (kInvalidArgument).
+// A callable that takes nothing or a std::stop_token, and returns nothing, a reference, a value
+// that can be moved, or a Task of one of these. It may be move-only. A submit throws Exception
+// (kInvalidArgument) for a null function pointer and for an empty std::function.
 template <class F>
 concept TaskCallable = detail::CanBeStoredInATask<F> && detail::TakesNothingOrAStopToken<F> &&
                        detail::ReturnsAMovableValue<F>;
@@ -37,7 +39,7 @@ concept TaskCallable = detail::CanBeStoredInATask<F> && detail::TakesNothingOrAS
 template <class F>
 using TaskValueOf = detail::TaskValue<std::decay_t<F>>;
 
-// What names a task: anything that converts to a string_view, but not {}.
+// The id of a task: any type that converts to a string_view, but not {}.
 template <class Id>
 concept TaskId = std::convertible_to<const Id&, std::string_view>;
 

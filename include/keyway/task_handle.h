@@ -9,11 +9,12 @@
 //       refused with ErrorCode::kWaitCycle; with kNoThread if it would leave no thread for the task.
 //   (2) When a wait returns the result, the task's permits are free again.
 //   (3) A wait with a timeout leaves the task alone: kTimedOut with a TimeoutError says that the wait
-//       is over, not the task, and the handle can wait again. (Within a task the wait also takes back
-//       the permits that it gave up meanwhile, and may return later for that.)
+//       is over, not the task, and the handle can wait again. (Within a task, the wait returns when the
+//       waiting task has its permits again, which may be after the timeout.)
 //   (4) Dropping a handle does not cancel its task.
-// A result can be taken only once, as that of a std::future. So one coroutine at a time can await a handle.
-// With g++ 12 a handle must have a name to be awaited: auto handle = executor.submit(...); co_await handle;
+// A result can be taken only once, as from a std::future. So only one coroutine at a time can await
+// a handle. With g++ 12 a handle must have a name to be awaited: auto handle =
+// executor.submit(...); co_await handle;
 //
 // Thread safety: is_done() and cancel() from any thread; the rest from one thread at a time.
 // Lifetime: a handle may outlive its executor, which ends every task; but while the executor is being
@@ -54,20 +55,21 @@ struct CoreRelease {
 };
 using CoreReference = std::unique_ptr<TaskCore, CoreRelease>;
 
-// A coroutine that is suspended until a task is done, or has got into its queue. If it is a task itself, it
-// gives back meanwhile what is in the way. A stop request to the coroutine ends the wait.
+// A coroutine that is suspended until a task is done, or has entered its queue. If it runs in a
+// task, that task gives back the permits that the target needs. A stop request to the coroutine
+// ends the wait.
 //
 // The end of the wait, a stop request and await_suspend() itself may meet on three threads:
 //
-//   kStarting -> kArmed     arm(): from now on others may resume the coroutine
-//   kStarting -> kOver      the wait ends meanwhile: arm() goes on in its place
-//   kStarting -> kStopped   a stop request comes meanwhile: arm() tries to give up
-//   kArmed    -> kOver      the wait ends, or a stop request has given up: the coroutine goes on
+//   kStarting -> kArmed     arm(): from now on other threads may resume the coroutine
+//   kStarting -> kOver      end_wait() before arm(): arm() lets the coroutine go on
+//   kStarting -> kStopped   stop() before arm(): arm() calls give_up()
+//   kArmed    -> kOver      end_wait(), or stop() after give_up() succeeded: resumes the coroutine
 class WaitingCoroutine : private Wakeup {
  protected:
   ~WaitingCoroutine() = default;
 
-  // Gives up what is waited for. False: the wait has ended, or is about to.
+  // Stops waiting for the target. False: another thread calls, or has called, end_wait().
   virtual bool give_up() noexcept = 0;
 
   // An error (kWaitCycle) if the wait could never end.
@@ -88,15 +90,16 @@ class WaitingCoroutine : private Wakeup {
     }
     return {};
   }
-  // The coroutine is about to be suspended. False: it goes on at once; nothing of this object may be touched
-  // otherwise.
+  // Called last in await_suspend(). False: the coroutine goes on at once. True: another thread may
+  // have resumed it, so this object must not be touched.
   bool arm() noexcept;
-  // The wait is over. The coroutine goes on on a thread of its scheduler; if it is not a keyway::Task, of the scheduler
-  // of what it waited for. This object may be gone afterwards.
+  // The target is done. The coroutine goes on on a thread of its scheduler; if it is not a
+  // keyway::Task, on a thread of the target's scheduler. This object may be destroyed when the call
+  // returns.
   void end_wait() noexcept;
   // REQUIRES: the coroutine goes on.
   bool was_stopped() {
-    on_stop_.reset();  // waits for a callback that runs elsewhere just now
+    on_stop_.reset();  // waits for a callback that another thread is running
     wait_ = nullptr;
     return stopped_;
   }
@@ -109,7 +112,8 @@ class WaitingCoroutine : private Wakeup {
   };
 
   void stop() noexcept;
-  // Takes the permits back, then resumes. False: there is nothing to take back, and `inline_too`.
+  // Resumes the coroutine when its task has its permits again. False: it gave none back, and with
+  // `inline_too` the caller lets it go on.
   bool go_on(bool inline_too) noexcept;
   void wake() noexcept override;
 
@@ -123,7 +127,7 @@ class WaitingCoroutine : private Wakeup {
   Resumption resumption_;
 };
 
-// How executors make handles and look into them.
+// For executors: makes handles, and reads their tasks.
 struct HandleAccess {
   template <class T>
   static TaskHandle<T> make(TaskCore& core) {
@@ -133,7 +137,7 @@ struct HandleAccess {
   static TaskCore& core(const TaskHandle<T>& handle) {
     return handle.core();
   }
-  // REQUIRES: done(). Throws if the task was turned away under RejectionPolicy::kAbort.
+  // REQUIRES: done(). Throws if the task was rejected under RejectionPolicy::kAbort.
   template <class T>
   static GroupResult<T> take(TaskHandle<T>& handle) {
     return handle.take();
@@ -178,9 +182,9 @@ class [[nodiscard]] TaskHandle {
     return wait(&deadline, stop, OnStop::kReturn);
   }
 
-  // In a coroutine: GroupResult<T> result = co_await handle;
-  // Throws CancelledError if the awaiting task is asked to stop; the awaited one goes on. So it must not refer to what the
-  // awaiting one owns. Throws Exception (kResultTaken) if another coroutine awaits this handle; that one goes on.
+  // In a coroutine: GroupResult<T> result = co_await handle; Throws CancelledError if stop of the
+  // awaiting task is requested. The awaited task goes on, so it must not refer to variables of the
+  // awaiting one. Throws Exception (kResultTaken) if another coroutine awaits this handle.
   class Awaiter;
   Awaiter operator co_await() & { return Awaiter(*this); }
   // GroupResult<T> result = co_await executor.submit(key, callable); not with g++ 12, which destroys the temporaries of
@@ -226,7 +230,7 @@ class [[nodiscard]] TaskHandle {
     return taken;
   }
 
-  // The same for execute_all(): a task that was turned away is a result like any other.
+  // The same for execute_all(), without the exception for a rejected task.
   GroupResult<T> take_quietly() {
     auto& task = static_cast<detail::ValueNode<T>&>(core());
     if (!task.take_result()) detail::throw_result_taken(task);
@@ -278,10 +282,10 @@ class TaskHandle<T>::Awaiter final : private detail::Continuation,
       return false;
     }
     if (!task.set_continuation(*this)) end_wait();
-    return arm();  // others may resume, and end, this awaiter meanwhile
+    return arm();  // another thread may resume the coroutine and destroy this awaiter meanwhile
   }
 
-  // Throws CancelledError if the awaiting task was asked to stop.
+  // Throws CancelledError if stop of the awaiting task was requested.
   GroupResult<T> await_resume() {
     if (refusal_) throw Exception(*std::move(refusal_));
     if (was_stopped()) {

@@ -9,6 +9,8 @@
 //     ...
 #pragma once
 
+#include "keyway/detail/require_cpp20.h"
+
 #include <exception>
 #include <string_view>
 #include <type_traits>
@@ -20,7 +22,7 @@
 
 namespace keyway {
 
-// What a listener is told of a task that has ended: a GroupResult without names.
+// The outcome of an ended task, for a listener: a GroupResult without the key and the id.
 struct TaskOutcome {
   TaskStatus status{};
   std::exception_ptr error{};
@@ -50,16 +52,18 @@ struct TaskOutcome {
 //   on_submitted, on_started, on_completed    a task that ran
 //   on_submitted, on_completed                cancelled or expired before it began; or it shared the result
 //                                             of another task (Conflation::kShareResult)
-//   on_submitted, on_rejected                 turned away, or ended by a shutdown before it began
+//   on_submitted, on_rejected                 rejected, or ended by a shutdown before it began
 //
-// The calls come before the result can be seen through the handle, with no lock held, and never on a timer thread. When
-// on_completed() or on_rejected() is called, the task's permits are back and the next task can start: the listener may
-// submit, wait for other tasks, cancel, drain and shut down. A wait for its own task, or for one that waits for that, is
-// refused (kWaitCycle). What the calls throw is swallowed.
+// The calls come before the handle shows the result, with no lock held, and never on a timer
+// thread. When on_completed() or on_rejected() is called, the task has given its permits back and
+// the next task can start. So the listener may submit, wait for other tasks, cancel, drain and shut
+// down. A wait for its own task, or for a task that waits for it, is refused (kWaitCycle).
+// Exceptions of a listener are ignored.
 //
-// Across tasks there is no order: on_completed() comes after the task has given its permits back, so the
-// on_started() of the next task may come before it, and a count of those that have started and not
-// completed may be above the limit for a moment. It never goes below zero if it is counted as above.
+// There is no order between the calls of different tasks. on_completed() comes after the task has
+// given its permits back, so the on_started() of the next task may come before it, and a count of
+// started and not completed tasks, as above, may exceed the limit for a moment. It never falls
+// below zero.
 //
 // Thread safety: an implementation must bear calls from many threads at once.
 class TaskLifecycleListener {

@@ -4,6 +4,8 @@
 //   executor.submit("db", {.id = "export", .cost = 3, .priority = -1, .start_within = 5s}, write_rows);
 #pragma once
 
+#include "keyway/detail/require_cpp20.h"
+
 #include <optional>
 #include <string_view>
 
@@ -16,9 +18,9 @@ namespace keyway {
 // that were submitted with a Conflation other than kNone see each other.
 enum class Conflation : unsigned char {
   kNone,
-  kKeepOldest,  // the new one is turned away: it ends kRejected
-  // When the new one has entered the queue, one that waits ends kCancelled: the new one has taken its place in the
-  // queue. A new one that waits for room takes the place of one that waits for room, too.
+  kKeepOldest,  // the new task ends kRejected
+  // When the new task has entered the queue, an older queued task ends kCancelled, and the new one
+  // has its place in the queue. The same holds for tasks that wait for room.
   kKeepNewest,
   kCancelRunning,  // the same, and one that runs is asked to stop
   kShareResult,    // the new one does not run: it ends as the other does, with a copy of its value
@@ -27,7 +29,7 @@ enum class Conflation : unsigned char {
 const char* to_string(Conflation conflation);
 
 struct TaskOptions {
-  std::string_view id{};  // copied by the call that takes the options: it need not live longer
+  std::string_view id{};  // a submit copies it
 
   // How much of its group's limit the task takes while it runs; at least 1. One that costs more than
   // the limit takes all of it, and runs alone. Those behind it wait until it has what it needs.

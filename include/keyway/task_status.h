@@ -1,6 +1,8 @@
 // How a task, or the wait for it, ended.
 #pragma once
 
+#include "keyway/detail/require_cpp20.h"
+
 #include "keyway/detail/enum_text.h"
 
 namespace keyway {

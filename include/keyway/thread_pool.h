@@ -16,6 +16,8 @@
 // Lifetime: the destructor runs what is still posted, then joins every thread.
 #pragma once
 
+#include "keyway/detail/require_cpp20.h"
+
 #include <cstdint>
 #include <memory>
 #include <type_traits>
@@ -27,10 +29,11 @@
 namespace keyway {
 
 struct ThreadPoolOptions {
-  // How many run at least; 0: one per core this process may use, but no more than max_threads.
+  // The minimum number of threads; 0: one for each core that this process may use, up to
+  // max_threads.
   unsigned threads = 0;
-  // A bound, however many are blocked; at least 1, and at least `threads`. A wait in a task that would leave no thread
-  // for what it waits for is refused (ErrorCode::kNoThread).
+  // The maximum, even if all threads are blocked; at least 1, and at least `threads`. A wait in a
+  // task that would leave no thread for its target is refused (ErrorCode::kNoThread).
   unsigned max_threads = 4096;
   Duration idle_timeout = std::chrono::seconds(5);
 };
@@ -55,7 +58,8 @@ class ThreadPool final : public Scheduler {
 
   ThreadPoolStats stats() const;
 
-  // Runs `work`, which may be move-only, soon and once. If it throws, the program ends.
+  // Runs `work`, which may be move-only, once on a thread of the pool. If it throws, the program
+  // ends.
   template <class F>
     requires std::is_invocable_v<std::decay_t<F>>
   void execute(F&& work) {
@@ -81,8 +85,8 @@ class ThreadPool final : public Scheduler {
 };
 
 namespace detail {
-// The process's own pool, made when it is first needed: for code of the user's that must not run on a timer thread, and
-// must not wait until a scheduler's threads are free.
+// The pool of the process, made at its first use: for user code that must not run on a timer
+// thread, nor wait until a thread of a scheduler is free.
 ThreadPool& background_pool();
 }  // namespace detail
 

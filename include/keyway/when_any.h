@@ -4,8 +4,8 @@
 //   Page page = co_await keyway::with_timeout(200ms, fetch("a"));                   // or throws TimeoutError
 //
 // Guarantees:
-//   (1) Structured: both return or throw when every task that was started has ended. The others are asked
-//       to stop when the first has ended; a task that ignores its stop token is waited for.
+//   (1) Structured: both return or throw when every task that was started has ended. The end of the first
+//       task requests stop of the others, and both wait for a task that ignores its stop token.
 //   (2) A stop request of the surrounding task reaches all tasks.
 //   (3) A task that has not started when the first one ends is destroyed unrun.
 //
@@ -28,7 +28,7 @@
 
 namespace keyway {
 
-// Which task ended first, and its value: std::monostate for that of a Task<void>.
+// The index of the task that ended first, and its value; std::monostate for a Task<void>.
 template <class... T>
 struct WhenAny {
   std::size_t index = 0;
@@ -42,7 +42,7 @@ struct WhenAnyOf {
 
 namespace detail {
 
-// Runs tasks side by side. The first to end asks the others to stop.
+// Runs tasks concurrently. The first task to end requests stop of the others.
 class Race {
  public:
   explicit Race(std::size_t tasks) : latch_(tasks) { branches_.reserve(tasks); }
@@ -52,6 +52,7 @@ class Race {
   // REQUIRES: called once, before start().
   void begin(const TaskContext& outer) {
     latch_.begin(outer.operation);
+    (void)outer.operation.id();  // by which the branches find each other, see WaitGraph
     if (outer.stop.stop_possible()) on_outer_stop_.emplace(outer.stop, ForwardStop{this});
   }
   template <class T>
@@ -62,9 +63,10 @@ class Race {
     }
     Branch& branch = branches_.emplace_back(*this, branches_.size(), branch_of(context));
     branch.context.stop = stop_.get_token();
+    branch.context.operation.race_branches = static_cast<std::uint32_t>(branches_.capacity());
     TaskAccess::start(task, branch.context, branch);
   }
-  // True if some are still at work: the caller suspends.
+  // True if a task has not ended: the caller suspends.
   bool wait(std::coroutine_handle<> waiting) noexcept { return latch_.wait(waiting); }
   // REQUIRES: all have ended.
   std::size_t winner() const { return winner_.load(std::memory_order_relaxed); }
@@ -99,7 +101,7 @@ class Race {
   Atomic<std::size_t> winner_{kNone};
   std::stop_source stop_;
   std::vector<Branch> branches_;
-  // Destroyed first: waits for a call on another thread, which uses stop_.
+  // Destroyed first: its destructor waits for a running callback, which uses stop_.
   std::optional<std::stop_callback<ForwardStop>> on_outer_stop_;
 };
 
@@ -134,12 +136,12 @@ WhenAny<T...> take_winner(std::index_sequence<I...>, std::size_t winner, Task<T>
 
 [[noreturn]] void throw_no_tasks();
 [[noreturn]] void throw_timed_out(Duration timeout);
-// Sets `over` when the time is over; throws CancelledError on a stop request, as sleep_for() does.
+// Sets `over` when `time` has passed; throws CancelledError on a stop request, as sleep_for() does.
 Task<void> pass_time(Duration time, bool* over);
 
 }  // namespace detail
 
-// Runs the tasks side by side. The first to end is the result, by its value or by what it throws.
+// Runs the tasks concurrently. Returns the value of the first task to end, or throws its exception.
 template <class... T>
   requires(sizeof...(T) > 0)
 Task<WhenAny<T...>> when_any(Task<T>... tasks) {
@@ -165,8 +167,8 @@ Task<WhenAnyOf<T>> when_any(std::vector<Task<T>> tasks) {
   co_return WhenAnyOf<T>{race.winner(), detail::take_non_void(tasks[race.winner()])};
 }
 
-// What the task gives, if it ends within this time. Otherwise asks it to stop, waits for its end, and
-// throws TimeoutError, whatever the task gave in the end.
+// Returns the task's value, or throws its exception, if it ends within `timeout`. Otherwise
+// requests its stop, waits for its end, and throws TimeoutError, whatever the task's result is.
 template <class T>
 Task<T> with_timeout(Duration timeout, Task<T> task) {
   bool over = false;

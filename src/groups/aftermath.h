@@ -1,9 +1,10 @@
-// What an operation of the engine leaves to be done once its state is complete.
+// The posts and wake-ups of one operation of the engine. They are performed when the operation is
+// complete.
 //
-// The rule of this room: code of the user's runs only when the engine's state is complete. That is: the permits are
-// back, the next task can start, and no lock is held. Such code is a listener, a rejection handler, a continuation, a
-// destructor of a callable or value, and a foreign execute() behind Scheduler::post(). So an operation that changes
-// state collects here which lanes to post and which waiters to wake, and both happen at the end of it.
+// The rule of this room: user code runs only when the engine's state is complete: the permits are
+// back, the next task can start, and no lock is held. User code is a listener, a rejection handler,
+// a continuation, the destructor of a callable or value, or a foreign execute() behind
+// Scheduler::post(). So an operation collects here which lanes to post and which waiters to wake.
 // Listeners, results and destructors come after that: see GroupEngine::complete() and Endings.
 //
 //   Aftermath aftermath(scheduler_);
@@ -25,7 +26,8 @@ namespace keyway {
 class Aftermath {
  public:
   enum class By { kOwner, kAnybody };
-  // kAnybody: the calling thread may be one that only wakes a task of this engine: see Scheduler::post_from_outside().
+  // kAnybody: the calling thread may be one that only wakes a task, and does not keep the scheduler
+  // alive; it posts by Scheduler::post_from_outside().
   explicit Aftermath(Scheduler& scheduler, By by = By::kOwner)
       : scheduler_(scheduler), from_outside_(by == By::kAnybody) {}
   ~Aftermath() {
@@ -46,21 +48,22 @@ class Aftermath {
   void tell(detail::RoomWaiter& waiter, bool came) {
     more().room_waiters.push_back({&waiter, came, nullptr});
   }
-  // The same for a task that was let in: its owner is told first.
+  // The same for a task that entered its queue: first calls TaskOwner::came_in().
   void tell_let_in(detail::RoomWaiter& waiter, detail::TaskCore& task) {
     more().room_waiters.push_back({&waiter, true, &task});
   }
 
-  // REQUIRES: no lock is held. A posted lane or a woken waiter may destroy what this operation worked on.
+  // REQUIRES: no lock is held. A posted lane or a woken waiter may destroy the objects of this
+  // operation.
   void perform();
 
  private:
   struct RoomNews {
     detail::RoomWaiter* waiter;
     bool came;
-    detail::TaskCore* let_in;  // the waiter has a reference until it is told; null: not let in
+    detail::TaskCore* let_in;  // the waiter has a reference until room_came(); null: not let in
   };
-  // What few operations have. Every task goes through three of these objects, so they are small.
+  // Allocated only when needed: a task uses three Aftermaths, so they are small.
   struct More {
     std::vector<Runnable*> posts;
     std::vector<detail::Wakeup*> wakeups;

@@ -34,8 +34,9 @@ Result<void> BlockedWait::link() {
   return begun;
 }
 
-// Tasks on this stack that hold no permits: they are ending, and this wait is in a listener of theirs, or their
-// submitter runs them. Others may wait for them, and they are not over before this wait. There may be several.
+// Links an edge for each task on this stack that holds no permits: a task whose listener makes this
+// wait, or a task that its submitter runs. These tasks do not end before this wait does, and others
+// may wait for them.
 Result<void> BlockedWait::link_permitless(const detail::IntendedWait& wait) {
   const TaskCore* last = nullptr;
   for (const auto* scope = detail::CurrentTaskScope::innermost(); scope != nullptr;
@@ -98,7 +99,8 @@ Result<void> BlockedWait::announce(TaskCore& target) {
   return link();
 }
 
-// It was checked when it was announced. If a limit went down since then, permits that others need go back now.
+// announce() has checked the wait. If a limit went down since then, the owner gives back the
+// permits that others need.
 void BlockedWait::begin_announced(bool is_last) {
   if (edge_.waiter == nullptr) return;
   auto begun = edge_.waiter->owner().begin_wait(*edge_.waiter, {.operation = *edge_.operation,

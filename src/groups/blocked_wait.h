@@ -1,5 +1,5 @@
-// A wait of the calling thread for a task, from its check to its end. Within a task, it is that task's wait: the task
-// gives back what the other one needs, and has it again afterwards.
+// A wait of the calling thread for a task, from its check to its end. If the caller runs a task,
+// that task gives back the permits that the other one needs, and has them again when end() returns.
 //
 //   BlockedWait wait;
 //   if (Result<void> begun = wait.begin(task, bounded); !begun) return begun.error();
@@ -32,24 +32,26 @@ class BlockedWait {
   Result<void> begin(detail::TaskCore& target, bool bounded);
   // The same for work that is not a single task.
   Result<void> begin(const WantedWork& work, bool bounded);
-  // For a thread that will wait for several tasks at once. announce() checks a wait and makes it known, so that others that
-  // depend on this thread are refused; nothing is given back yet, and code of the user's may run. begin_announced()
-  // gives back what the tasks need, when nothing but waiting is left to do.
+  // For a thread that will wait for several tasks. announce() checks the wait and links it into the
+  // WaitGraph, which then refuses waits that would close a cycle. It gives no permits back, and
+  // user code may run after it. begin_announced() gives back the permits that the task needs; after
+  // it the thread only waits.
   Result<void> announce(detail::TaskCore& target);
   void begin_announced(bool is_last);
 
-  // Blocks until the permits are back. `target`: the scheduler of what was waited for.
+  // Blocks until the calling task has its permits. `target`: the scheduler of the target.
   void end(Scheduler& target) {
     begin_end();
     finish_end(target);
   }
-  // The same in two steps, for a thread with several waits: the permits come back when all of them have begun to end. An
-  // announced wait stays announced until it is destroyed, and may begin again.
+  // The same in two steps, for a thread with several waits: the task gets its permits when
+  // begin_end() was called for all of them. An announced wait stays linked until it is destroyed,
+  // and may begin again.
   void begin_end();
   void finish_end(Scheduler& target);
 
  private:
-  // Whether something may depend on the calling thread; otherwise its wait need not be known.
+  // Whether other waits may depend on the calling thread. If not, the wait need not be linked.
   bool may_be_in_the_way() const;
   Result<void> begin(detail::IntendedWait wait);
   Result<void> link();
@@ -57,7 +59,7 @@ class BlockedWait {
   void unlink();
 
   std::unique_ptr<detail::TaskWait> of_task_;
-  std::optional<ThreadWakeup> back_;  // the permits are
+  std::optional<ThreadWakeup> back_;  // woken when the permits are back
   bool announced_ = false;
   WaitGraph::Edge edge_;
   bool linked_ = false;

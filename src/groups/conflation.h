@@ -21,7 +21,8 @@ class ConflationTable {
  public:
   using References = std::vector<detail::CoreReference>;
 
-  // What a newcomer finds. It is entered, and is to run, only if kToRun.
+  // Adds `task`, unless a task with its id forbids it. With kToRun, `task` is in the table and may
+  // run; with kOneToFollow it follows another task; otherwise it is not in the table.
   enum class Found { kToRun, kAnOlderOne, kOneToFollow, kOneOfAnotherType };
   Found enter(detail::TaskCore& task) KEYWAY_EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
@@ -44,8 +45,8 @@ class ConflationTable {
     return Found::kToRun;
   }
 
-  // The tasks that run or wait to run and came before `task`, first come first. `superseded`: from now on each of
-  // them is to end when it enters its queue.
+  // The unfinished tasks that were submitted before `task`, in the order of arrival. `superseded`:
+  // marks them, so that each of them ends when it enters its queue.
   References older_than(const detail::TaskCore& task, bool superseded) KEYWAY_EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
     const auto found = entries_.find(name_of(task));
@@ -54,14 +55,15 @@ class ConflationTable {
     for (const auto& [arrival, other] : found->second.live) {
       if (arrival >= task.extras().arrival) break;
       other->retain();
-      // relaxed: the other one looks after it has entered its queue, under whose lock this thread looks for it.
+      // relaxed: the other task reads it after it has entered its queue, and the caller looks for
+      // it in that queue, under the same lock.
       if (superseded) other->extras().superseded.store(true, std::memory_order_relaxed);
       older.emplace_back(other);
     }
     return older;
   }
 
-  // The task has ended. Returns those that end with it, first come first.
+  // `task` has ended. Returns its followers, in the order of arrival.
   References leave(detail::TaskCore& task) KEYWAY_EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
     References ending;
@@ -93,7 +95,8 @@ class ConflationTable {
     return true;
   }
 
-  // Calls visit(TaskCore&) for the task that `task` follows, which cannot end meanwhile.
+  // Calls visit(TaskCore&) for the task that `task` follows. That task cannot leave the table
+  // meanwhile.
   template <class Visit>
   void with_leader(const detail::TaskCore& task, Visit visit) KEYWAY_EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
@@ -114,7 +117,7 @@ class ConflationTable {
   Mutex<LockRank::kConflation> mutex_;
   std::uint64_t arrivals_ KEYWAY_GUARDED_BY(mutex_) = 0;
   std::unordered_map<std::string, Entry> entries_ KEYWAY_GUARDED_BY(mutex_);
-  // By their leader; then by arrival.
+  // The followers of each leader, by arrival.
   std::unordered_map<const detail::TaskCore*, std::map<std::uint64_t, detail::CoreReference>>
       followers_ KEYWAY_GUARDED_BY(mutex_);
 };

@@ -32,7 +32,7 @@ void Dispatch::pass_permit_on(Lane& lane, Aftermath& aftermath) {
     if (shares_) table_.unpin(*leaving);
     if (next.lane != nullptr) aftermath.post(*next.lane);
     leaving = nullptr;
-    // A returner that cannot use its permit yet gives it to the next one.
+    // A returner that cannot use the permit yet passes it on.
     if (next.returner != nullptr) leaving = next.returner->go_on(aftermath);
   }
 }
@@ -45,8 +45,8 @@ void Dispatch::set_global_limit(std::uint32_t limit, Aftermath& aftermath) {
   }
 }
 
-// A lane that the gate has served keeps no permit while its turn is kept for something else. True: the caller gives it
-// back once the turn is kept. REQUIRES: the caller still has the turn.
+// A lane holds no global permit while a pause or a rate holds its turn. True: the lane had one, and
+// the caller gives it back after it has stored the turn. REQUIRES: the caller still has the turn.
 bool Dispatch::take_served_permit(Lane& lane) {
   if (!std::exchange(lane.has_global_permit, false)) return false;
   pin_for_gate(lane);  // leave_gate() unpins
@@ -69,7 +69,7 @@ void Dispatch::resume(Aftermath& aftermath) {
   held_at_.clear();
 }
 
-// False if the turn goes on: nothing is paused any more, or a task in the lane began before the pause.
+// False if the turn goes on: the pause is over, or a task of the lane returns from a wait.
 bool Dispatch::hold(Lane& lane, Aftermath& aftermath) {
   bool had_permit = false;
   {
@@ -84,8 +84,8 @@ bool Dispatch::hold(Lane& lane, Aftermath& aftermath) {
 
 // ---- rates
 
-// Only the worker with the turn takes tokens. So the one that was there before the gate is there behind it, and no token
-// is taken by a lane that stands in the gate's line.
+// Only the worker with the lane's turn takes its tokens. So a token that is there before
+// enter_gate() is there afterwards, and a lane in the gate's line takes none.
 Dispatch::Admitted Dispatch::admit_rated(Lane& lane, GroupState& state, Aftermath& aftermath) {
   bool has_token = false;
   {
@@ -111,7 +111,8 @@ void Dispatch::give_token_back(Lane& lane, Aftermath& aftermath) {
   unpark(lane, aftermath);
 }
 
-// False if the lane need not wait: a task in it began before, or the executor is shut down.
+// False if the lane need not wait for a token: a task of it returns from a wait, or end_rates() was
+// called.
 bool Dispatch::park(Lane& lane, GroupState& state, Aftermath& aftermath) {
   bool had_permit = false;
   {
@@ -141,7 +142,7 @@ void Dispatch::unpark(Lane& lane, Aftermath& aftermath) {
     MutexLock lock(mutex_);
     if (parked_.erase(&lane) == 0) return;
   }
-  // Not under the mutex: a timer that fires right now waits for it.
+  // Not under the mutex: cancel_timer() waits for a running tokens_came(), which locks the mutex.
   scheduler_.cancel_timer(GroupState::of(lane).token_timer);
   aftermath.post(lane);
 }

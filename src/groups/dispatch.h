@@ -1,8 +1,9 @@
-// Decides for a worker that has a lane's turn whether it may take a task now: not while everything is paused, while the
-// group has no token of its rate, or while the global limit is reached. A turn that may not go on is kept here, with
-// no permit, and posted when it may.
+// Decides whether a worker with a lane's turn may take a task: not while the executor is paused,
+// the group has no token of its rate, or the global limit is reached. Dispatch keeps such a turn,
+// without a permit, and posts it when a worker may take a task.
 //
-// Thread safety: every method from any thread. What must happen outside of its locks goes into the caller's Aftermath.
+// Thread safety: every method from any thread. Posts go into the caller's Aftermath, outside of the
+// locks.
 #pragma once
 
 #include <cstdint>
@@ -23,37 +24,40 @@ namespace keyway {
 
 class Dispatch {
  public:
-  // `shares`: lanes have a GroupState, by which the gate serves them.
+  // `shares`: every lane has a GroupState, and the gate serves lanes by their shares.
   Dispatch(const GroupPolicy& policy, Scheduler& scheduler, LaneTable& table, bool shares);
 
-  // REQUIRES: the caller has the lane's turn. kNo: the turn is kept. Otherwise the caller may take a task, and holds a
-  // global permit for it, and perhaps a token of the group's rate.
+  // kNo: Dispatch keeps the turn. Otherwise the caller may take a task; it holds a global permit,
+  // if there is a global limit, and with kWithToken a token of the group's rate.
+  // REQUIRES: the caller has the lane's turn.
   enum class Admitted { kNo, kYes, kWithToken };
   Admitted admit(Lane& lane, GroupState* state, Aftermath& aftermath) {
-    // acquire: pairs with resume(); what was written before that is seen by the tasks that start.
+    // acquire: pairs with resume(), so that tasks see what was written before it.
     if (paused_.load(std::memory_order_acquire) && hold(lane, aftermath)) [[unlikely]]
       return Admitted::kNo;
     if (state != nullptr && state->tokens) [[unlikely]]
       return admit_rated(lane, *state, aftermath);
     return gate_ == nullptr || enter_gate(lane) ? Admitted::kYes : Admitted::kNo;
   }
-  // The token was not needed: the task comes back from a wait, or there was none.
+  // For a token that was not needed: the worker took a task that returns from a wait, or found no
+  // task.
   void give_token_back(Lane& lane, Aftermath& aftermath) KEYWAY_EXCLUDES(mutex_);
 
-  // Gives a global permit of `lane` back. The lane may be gone, unless the gate looks at shares.
+  // Gives a global permit of `lane` back. Without shares, the lane may be freed already.
   void leave_gate(Lane& lane, Aftermath& aftermath) {
     if (gate_ != nullptr) pass_permit_on(lane, aftermath);
   }
-  // Asks for a global permit before all lanes do. True: it is there. False: go_on() will be called.
+  // Asks for a global permit, ahead of all lanes. True: `returner` has it. False: the gate calls
+  // go_on() later.
   bool enter_gate_again(GlobalGate::Returner& returner) { return gate_->enter_again(returner); }
   bool has_gate() const { return gate_ != nullptr; }
-  // Whether a worker should let others have their turn after each task.
+  // Whether a worker should end its turn after each task.
   bool contended() const {
     return (gate_ != nullptr && gate_->contended()) || paused_.load(std::memory_order_acquire);
   }
   GlobalGate::Use gate_use() { return gate_->use(); }
   void set_global_limit(std::uint32_t limit, Aftermath& aftermath);
-  // With shares, a lane stays as long as it has a global permit.
+  // With shares, pins the lane while it has a global permit.
   void pin_for_gate(Lane& lane) {
     if (shares_) table_.pin(lane);
   }
@@ -62,13 +66,13 @@ class Dispatch {
   void resume(Aftermath& aftermath) KEYWAY_EXCLUDES(mutex_);
   bool paused() const { return paused_.load(std::memory_order_acquire); }
 
-  // A task that began before stands in front of the lane again: its turn is not kept for a pause or for tokens.
+  // A task that returns from a wait has entered the lane: a pause or a rate does not hold its turn.
   void task_returned(Lane& lane, Aftermath& aftermath) KEYWAY_EXCLUDES(mutex_);
 
   void tokens_came(Lane& lane) KEYWAY_EXCLUDES(mutex_);
-  // If the lane waits for a token: when it comes.
+  // The time until the lane's next token; nullopt if the lane does not wait for one.
   std::optional<Duration> tokens_come_in(Lane& lane) KEYWAY_EXCLUDES(mutex_);
-  // From now on nothing waits for tokens.
+  // Posts the lanes that wait for tokens. From now on no lane waits for one.
   void end_rates(Aftermath& aftermath) KEYWAY_EXCLUDES(mutex_);
 
  private:
@@ -92,7 +96,7 @@ class Dispatch {
 
   detail::Atomic<bool> paused_{false};  // written under mutex_
   Mutex<LockRank::kDispatch> mutex_;
-  // Turns kept by a pause, in the order they came.
+  // Turns held by a pause, in the order of arrival.
   std::list<Lane*> held_ KEYWAY_GUARDED_BY(mutex_);
   std::unordered_map<Lane*, std::list<Lane*>::iterator> held_at_ KEYWAY_GUARDED_BY(mutex_);
   // Turns that wait for a token.

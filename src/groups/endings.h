@@ -1,13 +1,14 @@
-// Tasks that have ended and whose users have not heard of it yet: tasks that were rejected together, that expired, or that
-// ended with another one.
+// A queue of ended tasks whose listeners and handles have not been notified: tasks of a shutdown,
+// expired tasks, and tasks that share the result of another one.
 //
-// What their users do may take long, and may wait for another of these tasks. So the thread that adds them tells
-// their users one by one, and the process's background pool helps it: while one thread is held up, another goes on. The
-// scheduler's own threads would not do, since all of them may be blocked or busy with tasks. They help, too, if a timer
-// has ended the task, since the timer's thread must not tell anybody itself.
+// A notification runs user code, which may block, and may wait for another task of the queue. So
+// the thread that adds the tasks notifies for one after the other, and the process's background
+// pool helps: while one notification blocks, another thread goes on. The scheduler's own threads
+// may all be blocked or busy, so they are not enough; they help with tasks that a timer has ended,
+// because the timer thread must not run user code.
 //
 // Thread safety: every method from any thread.
-// Lifetime: until idle; the engine counts it as a use.
+// Lifetime: outlives its posted helpers; the engine counts each of them as a use.
 #pragma once
 
 #include <deque>
@@ -27,10 +28,11 @@ struct Ending {
   TimePoint ended{};
   bool ran = true;
   RejectionReason reason{};
-  // Its callable is still there: it is dropped, and this error kept.
+  // The task never ran: its callable is destroyed, and `error` stored.
   bool has_callable = false;
   std::exception_ptr error{};
-  // Not an end: the task, with a reference of this object's, is asked to stop, which runs the user's stop callbacks.
+  // Not an end but a stop request, which runs the user's stop callbacks. The entry owns a reference
+  // to the task.
   bool asks_to_stop = false;
 };
 
@@ -38,12 +40,12 @@ class Endings {
  public:
   class Teller {
    public:
-    // Drops the callable, tells listeners, publishes the result. Under no lock.
+    // Destroys the callable, calls the listener, publishes the result. Called under no lock.
     virtual void tell(Ending& ending) noexcept = 0;
-    // A turn of the endings was posted.
+    // A helper was posted.
     virtual void begin_use() = 0;
-    // It runs: tells, if there is still something to tell, and ends the use. A listener that drains there does not wait
-    // for its own turn.
+    // The helper runs: tells `ending`, if it has a task, and ends the use. A listener that drains
+    // there does not wait for this use.
     virtual void tell_posted(Ending& ending) noexcept = 0;
 
    protected:
@@ -54,17 +56,17 @@ class Endings {
   Endings(const Endings&) = delete;
   Endings& operator=(const Endings&) = delete;
 
-  // Tells the users of all of them before it returns, unless another thread is just telling some.
+  // Returns when every ending of the queue is told, or other threads are telling the last ones.
   void tell(std::vector<Ending> endings) KEYWAY_EXCLUDES(mutex_);
-  // The same in two steps, for a caller that tells users of another task in between. They may wait for these: other threads
-  // tell them meanwhile.
+  // The same in two steps. Between them the caller may run a listener that waits for these tasks,
+  // because helpers tell them meanwhile.
   void add(std::vector<Ending> endings) KEYWAY_EXCLUDES(mutex_);
   void tell_added() KEYWAY_EXCLUDES(mutex_);
-  // Leaves it to other threads: for the timer thread.
+  // Leaves the ending to helpers. For the timer thread.
   void tell_later(Ending ending) KEYWAY_EXCLUDES(mutex_);
 
  private:
-  // Tells the users of one task, on a thread of `scheduler`.
+  // Tells one ending, on a thread of the scheduler or of the background pool.
   struct Helper final : Runnable {
     explicit Helper(Endings& all) : endings(all) {}
     void run(Turn&) override { endings.help(*this); }
@@ -73,11 +75,12 @@ class Endings {
   };
 
   void help(Helper& helper) KEYWAY_EXCLUDES(mutex_);
-  // Takes the next one, and has a helper posted if there are more. Null task: there is none.
+  // Takes the next ending, and posts `helper` if there are more. Without a task if the queue is
+  // empty.
   Ending next(Helper& helper) KEYWAY_EXCLUDES(mutex_);
   void post_if_needed(Helper& helper) KEYWAY_EXCLUDES(mutex_);
-  // On a thread that is there even if the scheduler's are blocked. A scheduler without a background runs every item on a
-  // stack of its own.
+  // The helper that runs even if all threads of the scheduler are blocked. A scheduler without a
+  // background runs every item on a stack of its own.
   Helper& sure_helper() {
     return scheduler_.background() != nullptr ? in_background_ : on_scheduler_;
   }

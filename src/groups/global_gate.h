@@ -21,10 +21,11 @@ namespace keyway {
 
 class GlobalGate {
  public:
-  // A task that gave its permit back while it waited for another one, and wants to go on.
+  // A task that gave its global permit back for a wait, and needs one again.
   class Returner {
    public:
-    // It has a permit, under no lock. If it cannot use it, returns the lane to leave() with.
+    // The returner has a permit. If it cannot use it, it returns the lane for leave(). Called under
+    // no lock.
     virtual Lane* go_on(Aftermath& aftermath) = 0;
     virtual Lane& gate_lane() = 0;
 
@@ -40,18 +41,20 @@ class GlobalGate {
   // REQUIRES: the caller has the lane's turn.
   bool enter(Lane& lane) KEYWAY_EXCLUDES(lock_);
 
-  // Gives a permit of `lane` back. It goes to a lane, which is to be posted, to a returner, which is to go on, or to
-  // neither.
+  // Gives a permit of `lane` back. If it goes to another lane, the caller posts that lane; if it
+  // goes to a returner, the caller calls go_on().
   struct Next {
     Lane* lane = nullptr;
     Returner* returner = nullptr;
   };
   [[nodiscard]] Next leave(Lane& lane) KEYWAY_EXCLUDES(lock_);
 
-  // Asks for a permit in front of all lanes. True: it is there. False: it will come out of leave() or set_limit().
+  // Asks for a permit, ahead of all lanes. True: `returner` has it. False: leave() or set_limit()
+  // will return it.
   bool enter_again(Returner& returner) KEYWAY_EXCLUDES(lock_);
 
-  // Up at once, down as tasks end. Gives the lanes and returners that have a permit now.
+  // A higher limit applies at once, a lower one as tasks end. Returns the lanes and returners that
+  // got a permit.
   struct Served {
     std::vector<Lane*> lanes;
     std::vector<Returner*> returners;

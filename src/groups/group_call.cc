@@ -1,7 +1,8 @@
 // Submits that block: for room in the queue, or for the end of the task, which the submitter may run itself.
 //
-// A call's wait is known to the WaitGraph before its task can begin. So of the calls that would wait for each other
-// the last one is refused, and its task has not begun: a task that has begun is always waited for.
+// A caller links its wait into the WaitGraph before its task can begin. So the graph refuses the
+// last of the calls that would wait for each other while the task of that call has not begun. A
+// caller always waits for a task that has begun.
 #include <optional>
 #include <utility>
 
@@ -29,7 +30,7 @@ Error no_room_error(const TaskCore& task) {
           .task_id = std::string(task.task_id())};
 }
 
-// A caller that waits for a task which it submits.
+// A caller that submits a task and waits for it.
 class Caller final : public detail::Continuation, public detail::RoomWaiter {
  public:
   Caller(TaskCore& task, Scheduler& scheduler) : task_(task), scheduler_(scheduler) {}
@@ -42,6 +43,9 @@ class Caller final : public detail::Continuation, public detail::RoomWaiter {
     task_.set_awaits_room(true);  // until it is in its queue
     return wait_.begin(task_, /*bounded=*/false);
   }
+
+  // The task will not enter its queue.
+  void give_up() { wait_.end(scheduler_); }
 
   // REQUIRES: it has entered its queue.
   void wait_for_end() {
@@ -140,7 +144,7 @@ Result<void> GroupEngine::enqueue_before(TaskCore& task, std::size_t hash,
   bool gave_up = false;
   if (block(blocked.wakeup, {.deadline = deadline, .scheduler = &scheduler_}) != WaitEnd::kDone) {
     gave_up = stop_waiting_for_room(task);
-    // It was let in at this very moment, and is being told.
+    // Another thread has just let the task in, and is calling room_came().
     if (!gave_up) block(blocked.wakeup, {.scheduler = &scheduler_});
   }
   wait.end(scheduler_);
@@ -153,14 +157,14 @@ Result<void> GroupEngine::enqueue_before(TaskCore& task, std::size_t hash,
 
 void GroupEngine::wait_for_room(TaskCore& task, detail::RoomWaiter& waiter) {
   task.retain();
-  const detail::CoreReference hold(&task);  // a waiter that is told may let go of it
+  const detail::CoreReference hold(&task);  // room_came() may release the waiter's reference
   const bool conflated = is_conflated(task);
   if (!conflated || !supersedes(task) || !wait_in_place_of_older(task, waiter)) {
     Aftermath aftermath(scheduler_);
     intake_.wait_for_room(task, waiter, aftermath);
   }
   expire_if_late(task);
-  // A newer one entered before this one stood in the line.
+  // A newer task superseded this one before it stood in the line.
   if (conflated && task.extras().superseded.load(std::memory_order_relaxed)) {
     withdraw_superseded(task);
   }
@@ -200,7 +204,7 @@ Result<void> GroupEngine::call(TaskCore& task, std::size_t hash, CallerRuns call
     return {};
   }
   const QuietWatch::Use use(quiet_);
-  if (!waits && is_inside(task.group_key())) {  // it would wait for itself
+  if (!waits && is_inside(task.group_key())) {  // the caller would wait for its own task
     const RejectionReason reason = task.rejection();
     turn_away(task, reason);
     return detail::rejection_error(reason, task.group_key(), task.task_id());
@@ -213,6 +217,7 @@ Result<void> GroupEngine::call(TaskCore& task, std::size_t hash, CallerRuns call
   if (may_enter && waits && enqueue_if_room(task, hash)) {
     caller.wait_for_end();
   } else if (caller_runs == CallerRuns::kNever) {
+    caller.give_up();  // before listeners and destructors of captures run
     const RejectionReason reason = task.rejection();
     turn_away(task, reason);
     return detail::rejection_error(reason, task.group_key(), task.task_id());

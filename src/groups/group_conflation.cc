@@ -58,7 +58,7 @@ bool GroupEngine::take_place_of(TaskCore& other, TaskCore& task) {
     if (took && Intake::is_costly(task) && lane->take_need_grew()) {
       intake_.room_shrank(lane->key(), aftermath);
     }
-    if (took) intake_.made_room(*lane, aftermath);  // it may cost less
+    if (took) intake_.made_room(*lane, aftermath);  // `task` may cost less
   }
   table_.unpin(*lane);
   if (!took) {
@@ -70,7 +70,8 @@ bool GroupEngine::take_place_of(TaskCore& other, TaskCore& task) {
   return true;
 }
 
-// Ends the older tasks that wait, and asks those that run to stop, if `task` is to. REQUIRES: `task` has entered its queue.
+// Ends the older tasks that have not begun. With kCancelRunning, requests running ones to stop.
+// REQUIRES: `task` has entered its queue.
 void GroupEngine::supersede_older(const TaskCore& task) {
   for (const detail::CoreReference& other : conflation_.older_than(task, /*superseded=*/true)) {
     withdraw_superseded(*other);
@@ -80,7 +81,7 @@ void GroupEngine::supersede_older(const TaskCore& task) {
   }
 }
 
-// For a task that may wait, may not have entered yet, may run, or have ended.
+// Ends `task` if it stands in its queue or in the line for room; otherwise does nothing.
 void GroupEngine::withdraw_superseded(TaskCore& task) {
   const QuietWatch::Use use(quiet_);
   bool withdrawn = false;
@@ -91,17 +92,18 @@ void GroupEngine::withdraw_superseded(TaskCore& task) {
   if (withdrawn) end_superseded(task);
 }
 
-// Takes it out of its queue, or out of the line for room. False if it stands in neither.
+// Takes `task` out of its queue, or out of the line for room. False if it is in neither.
 bool GroupEngine::take_out_superseded(TaskCore& task, Aftermath& aftermath) {
   const RoomLine::Entry outside =
       task.awaits_room() ? intake_.stop_waiting(task, aftermath) : RoomLine::Entry{};
   if (outside.task == nullptr) return withdraw(task, /*expired=*/false, aftermath);
   count_outside(task, {.entered = 1, .cancelled = 1});
-  aftermath.tell(*outside.waiter, true);  // its handle knows
+  aftermath.tell(*outside.waiter, true);  // the handle has the status
   return true;
 }
 
-// On the thread that made room, in the middle of its own work: users are told elsewhere.
+// Called by the thread that made room, so user code must not run here: endings_ notifies on other
+// threads.
 void GroupEngine::came_in(TaskCore& task) noexcept {
   if (!is_conflated(task)) return;
   const QuietWatch::Use use(quiet_);
@@ -120,11 +122,11 @@ void GroupEngine::came_in(TaskCore& task) noexcept {
       }
     }
   }
-  // A newer one entered before.
+  // A newer task superseded this one before it entered.
   if (task.extras().superseded.load(std::memory_order_relaxed)) end_later(task);
 }
 
-// True if `task` stands in the line for room, in the place of an older one.
+// True if `task` has taken the place of an older task in the line for room.
 bool GroupEngine::wait_in_place_of_older(TaskCore& task, detail::RoomWaiter& waiter) {
   for (const detail::CoreReference& other : conflation_.older_than(task, /*superseded=*/false)) {
     RoomLine::Entry replaced;
@@ -150,20 +152,20 @@ void GroupEngine::end_superseded(TaskCore& task) {
   end_unrun(task, TaskStatus::kCancelled, superseded_error());
 }
 
-// The copies of the value are made first: once the end is told, the task's handle may take the value. The followers are
-// among the endings before a user is told: a listener of this task may wait for them.
+// Copies the value for the followers before tell_end(): after it, the task's handle may take the
+// value. Adds the followers to endings_ before tell_end(), because a listener of this task may wait
+// for them.
 void GroupEngine::tell_all_ends(TaskCore& task, TaskStatus status, TimePoint ended, bool ran,
                                 RejectionReason reason) noexcept {
   std::vector<Ending> followers = followers_of(task, status, ended, reason);
   if (followers.empty()) return tell_end(task, status, ended, ran, reason);
-  const QuietWatch::Use use(quiet_);  // once all are told, nothing else may keep the engine
+  const QuietWatch::Use use(quiet_);  // keeps the engine alive after the last task has ended
   endings_.add(std::move(followers));
   tell_end(task, status, ended, ran, reason);
   endings_.tell_added();
 }
 
-// The tasks that end with this one, each with a copy of its value. REQUIRES: the task's value is there, and its handle
-// cannot take it yet.
+// The followers of `task`, each with a copy of its value. REQUIRES: `task` is not published.
 std::vector<Ending> GroupEngine::followers_of(TaskCore& task, TaskStatus status, TimePoint ended,
                                               RejectionReason reason) {
   std::vector<Ending> endings;
@@ -179,7 +181,7 @@ std::vector<Ending> GroupEngine::followers_of(TaskCore& task, TaskStatus status,
     count_outside(task, counts);
     follower->set_started(task.started());
     follower->extras().conflation = Conflation::kNone;
-    // The table's reference goes: until it is told, the runner's is there.
+    // Releases the table's reference. The runner's reference lasts until the ending is told.
     endings.push_back({.task = follower.get(),
                        .status = its_status,
                        .ended = ended,

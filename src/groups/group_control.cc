@@ -1,4 +1,4 @@
-// What can be changed while an executor runs, and its end.
+// Control of a running executor: limits, pause, drain, shutdown, statistics.
 #include <algorithm>
 #include <utility>
 
@@ -12,10 +12,10 @@ using detail::TaskCore;
 
 namespace {
 
-// How long a limit that was learnt outlives the last task of its group.
+// How long an adaptive limit outlives the last task of its group.
 constexpr auto kLearntIsKept = std::chrono::minutes(1);
 
-// A task that comes back for a permit has begun: it goes on.
+// A task that returns from a wait has begun, so a shutdown does not reject it.
 bool stays_when_drained(Waiter& waiter) { return TaskCore::of(waiter).operations().is_return; }
 
 GroupStats stats_of(const LaneCounts& counts) {
@@ -50,8 +50,8 @@ std::unique_ptr<LaneExtension> GroupEngine::extend(Lane& lane) {
                                       scheduler_);
 }
 
-// First it is said what holds from now on, then the lane is told. A thread that makes the lane meanwhile
-// sees that something was changed, and tells it once more.
+// Stores the limits before it updates the lane: a thread that makes the lane meanwhile sees that
+// LimitBook::changes() has grown, and updates it.
 Result<void> GroupEngine::set_limits(std::string_view key, const GroupLimits& limits) {
   if (Result<void> changed = limits_.change(key, limits); !changed) return changed;
   if (Lane* lane = table_.pin_existing(key, LaneTable::hash(key))) {
@@ -93,7 +93,7 @@ void GroupEngine::evict_group(std::string_view key) {
   table_.forget_if_idle(lane, hash);
 }
 
-// REQUIRES: a task of the lane has its permit, still.
+// REQUIRES: a task of the lane holds its permit, so the lane is not freed.
 void GroupEngine::adapt(Lane& lane, Duration took, TimePoint now) {
   GroupState& state = GroupState::of(lane);
   const auto running = static_cast<int>(lane.counts().running);
@@ -105,12 +105,13 @@ void GroupEngine::adapt(Lane& lane, Duration took, TimePoint now) {
     state.adaptive_until = now + kLearntIsKept;
     state.learnt = limit;
   }
-  // Two tasks that end at once may come here in either order: the last one to come must tell the newest limit.
+  // Two tasks that end together may arrive here in either order, so each loops until it has set the
+  // newest limit.
   Aftermath aftermath(scheduler_);
-  LaneLimits limits = lane.limits();
-  while (limits.running != limit) {
-    limits.running = limit;
-    intake_.set_limits(lane, limits, aftermath);
+  std::uint32_t told = lane.limits().running;
+  while (told != limit) {
+    told = limit;
+    intake_.set_limits(lane, {.running = limit}, LimitPart::kRunning, aftermath);
     MutexLock lock(state.mutex);
     limit = state.learnt;
   }
@@ -218,7 +219,7 @@ void GroupEngine::shutdown() {
                    RejectionReason::kShutdown, endings, aftermath);
       table_.unpin(*lane);
     }
-    resume_everything(aftermath);  // turns that are held back would never end
+    resume_everything(aftermath);  // a held turn would never end
     dispatch_.end_rates(aftermath);
     quiet_.changed();
   }
@@ -234,13 +235,13 @@ std::optional<TimePoint> GroupEngine::deadline_after(Duration timeout) const {
 
 bool GroupEngine::shutdown(Duration timeout) {
   stop_taking();
-  // A task that waited for its own end would wait for ever.
+  // A task cannot wait for its own end.
   if (runs_a_task_here()) {
     shutdown();
     return false;
   }
-  // A wait that is refused could never end: a task waits for this very thread, perhaps for the end of the task whose
-  // listener calls. Then it is not waited for.
+  // The WaitGraph refuses the wait if a task depends on the calling thread, for example on the end
+  // of a task whose listener calls this. Then shutdown() returns without waiting.
   const std::optional<TimePoint> deadline = deadline_after(timeout);
   if (wait_until_quiet(deadline ? &*deadline : nullptr).value_or(false)) return true;
   shutdown();
@@ -248,17 +249,18 @@ bool GroupEngine::shutdown(Duration timeout) {
   return false;
 }
 
-// All tasks of an engine, or of one group, for the WaitGraph.
+// All tasks of an engine, or of one group, as the target of a wait.
 class GroupEngine::AllTasks final : public WantedWork {
  public:
   explicit AllTasks(GroupEngine& engine, std::optional<std::string_view> key = std::nullopt)
       : engine_(engine), key_(key) {}
-  // Without tasks it needs no thread. One that comes later finds this wait in the graph.
+  // Without tasks the wait needs no thread. The waits of a task that is submitted later are checked
+  // against this one.
   Scheduler* scheduler() const override { return is_over() ? nullptr : &engine_.scheduler_; }
   bool includes(const TaskCore* task, const WantedWork* wanted) const override {
     if (task == nullptr || &task->owner() != &engine_) return false;
     if (key_) return !task->ending() && task->group_key() == *key_;
-    // A listener is waited for, unless it drains, too.
+    // The wait includes running listeners, except those that drain this engine, too.
     return !task->ending() || wanted == nullptr || wanted->all_tasks_of() != &engine_;
   }
   const void* all_tasks_of() const override { return key_ ? nullptr : &engine_; }
@@ -288,14 +290,15 @@ void GroupEngine::close() {
   KEYWAY_CHECK(!runs_a_task_here(), "an executor cannot be destroyed by one of its own tasks");
   shutdown();
   const auto lanes_are_idle = [&] { return table_.all_of([](Lane& lane) { return lane.idle(); }); };
+  const auto is_quiet = [&] { return quiet_.is_quiet(lanes_are_idle, /*strict=*/true); };
   const AllTasks all(*this);
   BlockedWait wait;
-  if (!quiet_.is_quiet(lanes_are_idle, /*strict=*/true)) {
+  if (!is_quiet()) {
     KEYWAY_CHECK(wait.begin(all, /*bounded=*/false).ok(),
                  "an executor is destroyed where its tasks can never end: by the last free thread "
                  "that they need, or while one of them waits for the caller; destroy it elsewhere");
   }
-  const WaitEnd end = quiet_.wait(lanes_are_idle, /*strict=*/true, nullptr, scheduler_);
+  const WaitEnd end = quiet_.drain(is_quiet, nullptr, scheduler_);
   wait.end(scheduler_);
   KEYWAY_CHECK(end == WaitEnd::kDone, "tasks are left, but the simulation has nothing more to run");
   if (!shared_) scheduler_.wait_for_turns_in_progress();
@@ -304,11 +307,9 @@ void GroupEngine::close() {
 
 // ---- waiting until there are no tasks
 
-// An error (kWaitCycle) if that could never be.
+// Waits until the engine has no tasks. False: the deadline passed first. An error (kWaitCycle,
+// kNoThread) if the wait could never end.
 Result<bool> GroupEngine::wait_until_quiet(const TimePoint* deadline) {
-  const auto lanes_are_empty = [&] {
-    return table_.all_of([](Lane& lane) { return lane.empty(); });
-  };
   const AllTasks all(*this);
   BlockedWait wait;
   if (Result<void> begun = wait.begin(all, /*bounded=*/deadline != nullptr); !begun) {
@@ -316,12 +317,13 @@ Result<bool> GroupEngine::wait_until_quiet(const TimePoint* deadline) {
   }
   WaitEnd end{};
   {
-    // To its end: two listeners that drain do not wait for each other's turns.
+    // Covers wait_for_turns_in_progress(), too, so that two draining listeners do not wait for each
+    // other's turns.
     const BlockingRegion region;
-    end = quiet_.wait(lanes_are_empty, /*strict=*/false, deadline, scheduler_);
+    end = quiet_.drain([&] { return all.is_over(); }, deadline, scheduler_);
     KEYWAY_CHECK(end != WaitEnd::kStuck,
                  "tasks are left, but the simulation has nothing more to run");
-    // Workers that left their lane may still be on their way out.
+    // Workers that have left their lane may still be inside run_turn().
     if (end == WaitEnd::kDone && !shared_ && !scheduler_.wait_for_turns_in_progress(deadline)) {
       end = WaitEnd::kTimedOut;
     }
@@ -348,16 +350,13 @@ bool GroupEngine::drain_group(std::string_view key, Duration timeout) {
                                                 "\" has no tasks; drain_group() from outside"});
   }
   const std::optional<TimePoint> deadline = deadline_after(timeout);
-  const std::size_t hash = LaneTable::hash(key);
-  const auto has_no_task = [&] {
-    return table_.with_lane(key, hash, [](Lane* lane) { return lane == nullptr || lane->empty(); });
-  };
   const AllTasks all(*this, key);
   BlockedWait wait;
   if (Result<void> begun = wait.begin(all, deadline.has_value()); !begun) {
     throw Exception(begun.error());
   }
-  const WaitEnd end = quiet_.wait_for(has_no_task, deadline ? &*deadline : nullptr, scheduler_);
+  const WaitEnd end =
+      quiet_.wait_for([&] { return all.is_over(); }, deadline ? &*deadline : nullptr, scheduler_);
   KEYWAY_CHECK(end != WaitEnd::kStuck,
                "tasks are left, but the simulation has nothing more to run");
   wait.end(scheduler_);
@@ -374,7 +373,7 @@ bool GroupEngine::runs_a_task_here(std::optional<std::string_view> key) const {
   return false;
 }
 
-// ---- what others ask
+// ---- statistics
 
 GroupStats GroupEngine::stats() {
   LaneCounts counts = table_.counts_of_freed();

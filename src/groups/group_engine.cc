@@ -1,4 +1,4 @@
-// What happens to a task between submit and publish.
+// The path of a task from submit to publish.
 #include "groups/group_engine.h"
 
 #include <algorithm>
@@ -6,9 +6,6 @@
 
 #include "base/quoted.h"
 #include "base/tick_clock.h"
-#include "groups/rejection.h"
-#include "keyway/submit_awaiter.h"
-#include "keyway/task_handle.h"
 #include "runtime/current_task.h"
 
 namespace keyway {
@@ -58,18 +55,6 @@ GroupPolicy checked(GroupPolicy policy) {
 
 }  // namespace
 
-namespace detail {
-
-Error shutdown_error(const TaskCore& task) {
-  return {.code = ErrorCode::kShutdown,
-          .message =
-              name_of(task) + " was not taken: the executor is shut down; submit before shutdown()",
-          .group_key = std::string(task.group_key()),
-          .task_id = std::string(task.task_id())};
-}
-
-}  // namespace detail
-
 GroupEngine::GroupEngine(GroupPolicy policy, Scheduler& scheduler, bool shared)
     : policy_(checked(std::move(policy))),
       scheduler_(scheduler),
@@ -117,7 +102,7 @@ GroupEngine::Rejected GroupEngine::enqueue(TaskCore& task, std::size_t hash, Lan
   return end_full(task, if_full);
 }
 
-// True also for a task that ended at once because of another with its id: see conflated_error().
+// Also true for a task that conflation ended at once: see conflated_error().
 bool GroupEngine::enqueue_if_room(TaskCore& task, std::size_t hash) {
   const bool stands_in_line = intake_.has_line(task.group_key(), hash);
   if (!task.has_extras()) return !stands_in_line && enter_and_post(task, hash, nullptr);
@@ -129,8 +114,9 @@ bool GroupEngine::enqueue_if_room(TaskCore& task, std::size_t hash) {
   return !stands_in_line && enter_with_extras(task, hash, nullptr);
 }
 
-// Comes before the task can be over, which it may be at any moment once it is in its lane. If the time is
-// over before, the timer finds nothing to end, and after_entering() looks again.
+// To be called before the task enters its lane, because it may end at any time after that. If the
+// timer fires before the task has entered, it finds nothing to end, and after_entering() checks the
+// time again.
 void GroupEngine::start_expiry(TaskCore& task) {
   if (task.extras().expires) {
     scheduler_.add_timer(task.extras().expiry, task.extras().expires_at);
@@ -147,7 +133,7 @@ bool GroupEngine::enter_with_extras(TaskCore& task, std::size_t hash, Lane* lane
 void GroupEngine::after_entering(TaskCore& task) {
   expire_if_late(task);
   if (supersedes(task)) supersede_older(task);
-  // A newer one entered before it did.
+  // A newer task with its id entered first.
   if (task.extras().superseded.load(std::memory_order_relaxed)) withdraw_superseded(task);
 }
 
@@ -169,66 +155,6 @@ bool GroupEngine::enter_and_post(TaskCore& task, std::size_t hash, Lane* lane) {
   refuse_closed(task);
 }
 
-// ---- turned away
-
-GroupEngine::Rejected GroupEngine::end_full(TaskCore& task, IfFull if_full) {
-  // From here on a thread that closes waits for this one; if it was closed before, nothing more is run.
-  const QuietWatch::Use use(quiet_);
-  if (table_.closed()) refuse_closed(task);
-  if (if_full == IfFull::kAskPolicy) return reject(task);
-  const RejectionReason reason = task.rejection();
-  turn_away(task, reason);
-  return reason;
-}
-
-GroupEngine::Rejected GroupEngine::reject(TaskCore& task) {
-  RejectionPolicy what = policy_.rejection;
-  std::exception_ptr error;
-  if (policy_.rejection_handler) {
-    try {
-      what = policy_.rejection_handler(task.group_key(), task.task_id());
-    } catch (...) {
-      what = RejectionPolicy::kAbort;
-      error = std::current_exception();
-    }
-  }
-  if (what == RejectionPolicy::kCallerRuns) {
-    run_by_caller(task);
-    return std::nullopt;
-  }
-  count_outside(task, {.refused = 1});
-  const RejectionReason reason = task.rejection();
-  if (what == RejectionPolicy::kAbort && error == nullptr) {
-    error = std::make_exception_ptr(rejected_error(reason, task.group_key(), task.task_id()));
-  }
-  end_unrun(task, TaskStatus::kRejected, error, reason);
-  return reason;
-}
-
-void GroupEngine::turn_away(TaskCore& task, RejectionReason reason) {
-  task.set_awaits_room(false);
-  count_outside(task, {.refused = 1});
-  end_unrun(task, TaskStatus::kRejected, nullptr, reason);
-}
-
-void GroupEngine::refuse_wait(TaskCore& task) {
-  tell_submitted(task);
-  const QuietWatch::Use use(quiet_);
-  if (table_.closed()) refuse_closed(task);
-  turn_away(task, RejectionReason::kWaitCycle);
-}
-
-void GroupEngine::refuse_closed(TaskCore& task) {
-  const Exception error(detail::shutdown_error(task));  // it names the task, which ends here
-  end_unrun(task, TaskStatus::kRejected, nullptr, RejectionReason::kShutdown);
-  throw error;
-}
-
-void GroupEngine::count_outside(const TaskCore& task, const LaneCounts& counts) {
-  const std::string_view key = task.group_key();
-  table_.count_outside(key, LaneTable::hash(key), counts);
-}
-
 // ---- run
 
 TimePoint GroupEngine::read_clock(const Turn& turn) const {
@@ -236,7 +162,7 @@ TimePoint GroupEngine::read_clock(const Turn& turn) const {
 }
 
 void GroupEngine::run_turn(Lane& lane, Turn& turn) {
-  // A listener may block, and then only a use makes others wait for it.
+  // A drain waits for a blocked listener only if the turn counts as a use.
   const QuietWatch::Use use(quiet_, shared_ || policy_.listener != nullptr);
   GroupState* const state = has_states_ ? &GroupState::of(lane) : nullptr;
   const bool rated = state != nullptr && state->tokens;
@@ -277,18 +203,18 @@ void GroupEngine::run_turn(Lane& lane, Turn& turn) {
     const TimePoint ended = read_clock(turn);
     if (watches_ends_) [[unlikely]]
       watch_end(task, status, ended);
-    // Where code of the user's follows, the next task must be able to start elsewhere meanwhile.
+    // If user code follows, another worker must be able to start the next task meanwhile.
     const bool silent = ends_silently(task, status);
     const bool go_on = silent && goes_on(left, kTurnTime * weight - (ended - began));
     taken = leave_lane(task, status, go_on, silent ? &turn : nullptr);
     complete(task, status, ended);
     if (taken.waiter == nullptr) return;
-    // One that has come since may not seem to have begun before.
+    // A task that entered after `ended` must not have an earlier start time.
     started = taken.stood_in_line ? ended : read_clock(turn);
   }
 }
 
-// True if it has ended. REQUIRES: its lane is set.
+// True if the task has ended. REQUIRES: its lane is set.
 bool GroupEngine::run_task(TaskCore& task, std::uint64_t number, TimePoint now,
                            TaskStatus& status) {
   if (task.hands_over()) [[unlikely]] {
@@ -322,7 +248,7 @@ bool GroupEngine::run_task(TaskCore& task, std::uint64_t number, TimePoint now,
   return ended;
 }
 
-// For executors that observe, or have a limit that is found by measuring.
+// For executors with an observer or with adaptive limits.
 void GroupEngine::watch_end(TaskCore& task, TaskStatus status, TimePoint ended) {
   const std::string_view key = task.group_key();
   if (observer_ != nullptr) {
@@ -333,8 +259,13 @@ void GroupEngine::watch_end(TaskCore& task, TaskStatus status, TimePoint ended) 
   }
 }
 
+void GroupEngine::count_outside(const TaskCore& task, const LaneCounts& counts) {
+  const std::string_view key = task.group_key();
+  table_.count_outside(key, LaneTable::hash(key), counts);
+}
+
 void GroupEngine::run_by_caller(TaskCore& task) {
-  begin_use();  // until it has ended, which may be later and elsewhere
+  begin_use();  // until the task has ended, perhaps on another thread
   count_outside(task, {.entered = 1});
   task.set_lane(nullptr);
   TaskStatus status{};
@@ -343,14 +274,15 @@ void GroupEngine::run_by_caller(TaskCore& task) {
 
 // ---- ended
 
-// Whether no code of the user's, which might take long, runs between here and its very end.
+// Whether complete() runs no user code for this task.
 bool GroupEngine::ends_silently(const TaskCore& task, TaskStatus status) const {
   return policy_.listener == nullptr && status == TaskStatus::kSuccess &&
          task.operations().value_is_silent && !is_conflated(task);
 }
 
-// Gives the task's permits back, before anybody hears that it is done. If it goes on, the next task
-// of the lane has them. `turn`: of the thread that will come back for the lane, if it does so soon.
+// Gives the task's permits back, before the result is published. `go_on`: the next task of the lane
+// gets them. `turn`: if not null, the calling thread runs no user code before it can come back for
+// the lane.
 LaneTake GroupEngine::leave_lane(TaskCore& task, TaskStatus status, bool go_on, Turn* turn) {
   Aftermath aftermath(scheduler_);
   Lane& lane = *task.lane();
@@ -358,7 +290,8 @@ LaneTake GroupEngine::leave_lane(TaskCore& task, TaskStatus status, bool go_on, 
   const LaneTake left =
       intake_.change(lane, [&] { return lane.finish(outcome_of(status), go_on, task.units()); });
   if (left.post_turn) {
-    // With a costly task's permits two may begin. The turn for the second is not kept here while the first one runs.
+    // The permits of a costly task may be enough for two tasks. If this worker runs the first one,
+    // another worker must come for the second.
     if (turn != nullptr && left.waiter == nullptr) {
       turn->again = &lane;
     } else {
@@ -370,7 +303,7 @@ LaneTake GroupEngine::leave_lane(TaskCore& task, TaskStatus status, bool go_on, 
   return left;
 }
 
-// The lane may be gone already, unless it is known to have its turn out, or the gate looks at shares.
+// The lane may be freed already, unless its turn is out or the gate serves by shares.
 void GroupEngine::give_up_lane(Lane& lane, std::size_t hash, const LaneTake& left,
                                Aftermath& aftermath) {
   dispatch_.leave_gate(lane, aftermath);
@@ -379,7 +312,7 @@ void GroupEngine::give_up_lane(Lane& lane, std::size_t hash, const LaneTake& lef
 }
 
 void GroupEngine::ended_after_suspension(TaskCore& task) noexcept {
-  const QuietWatch::Use use(quiet_);  // the thread may be anybody's
+  const QuietWatch::Use use(quiet_);  // the calling thread may belong to another scheduler
   findable_.remove(task);
   const TaskStatus status = task.operations().collect(task);
   if (task.lane() == nullptr) {
@@ -389,7 +322,7 @@ void GroupEngine::ended_after_suspension(TaskCore& task) noexcept {
   end_outside_turn(task, status);
 }
 
-// On a thread that has not come with the lane's turn.
+// For a thread that does not have the lane's turn.
 void GroupEngine::end_outside_turn(TaskCore& task, TaskStatus status) noexcept {
   const TimePoint ended = scheduler_.now();
   if (watches_ends_) watch_end(task, status, ended);
@@ -403,16 +336,17 @@ void GroupEngine::end_of_callers(TaskCore& task, TaskStatus status) {
   if (status == TaskStatus::kFailed) counts.failed = 1;
   if (status == TaskStatus::kCancelled) counts.cancelled = 1;
   count_outside(task, counts);
-  const QuietWatch::Use use(quiet_);  // this thread's: a listener that drains does not wait for it
+  const QuietWatch::Use use(quiet_);  // replaces the use of run_by_caller(): a listener may drain
   quiet_.end();
   complete(task, status, scheduler_.now());
 }
 
-// REQUIRES: not published yet, so that the listener can look at the value.
+// REQUIRES: the task is not published, so that the listener can read its value.
 void GroupEngine::tell_end(TaskCore& task, TaskStatus status, TimePoint ended, bool ran,
                            RejectionReason reason) noexcept {
   if (policy_.listener != nullptr) {
-    // A wait in the listener is the task's: one for the task itself, or for a task that waits for it, is refused.
+    // A wait in the listener belongs to the task, so the WaitGraph refuses a wait for the task
+    // itself, or for a task that waits for it.
     task.set_ending();
     const detail::CurrentTaskScope scope(&task, &detail::Operation::current());
     tell_listener([&](auto& listener) {
@@ -430,104 +364,6 @@ void GroupEngine::tell_end(TaskCore& task, TaskStatus status, TimePoint ended, b
     });
   }
   task.publish(status, ended);
-}
-
-// ---- ended without having run
-
-// What is to be told of it. From here on it is nowhere any more.
-Ending GroupEngine::unrun(TaskCore& task, TaskStatus status, std::exception_ptr error,
-                          RejectionReason reason, Aftermath& aftermath) noexcept {
-  intake_.give_up_place(task, aftermath);
-  return {.task = &task,
-          .status = status,
-          .ended = scheduler_.now(),
-          .ran = false,
-          .reason = reason,
-          .has_callable = true,
-          .error = std::move(error)};
-}
-
-void GroupEngine::end_unrun(TaskCore& task, TaskStatus status, std::exception_ptr error,
-                            RejectionReason reason) noexcept {
-  Ending ending;
-  {
-    Aftermath aftermath(scheduler_);
-    ending = unrun(task, status, std::move(error), reason, aftermath);
-  }
-  tell(ending);
-}
-
-void GroupEngine::tell(Ending& ending) noexcept {
-  TaskCore& task = *ending.task;
-  if (ending.asks_to_stop) {
-    task.operations().request_stop(task);
-    task.release();
-    return;
-  }
-  if (ending.has_callable) {
-    stop_expiry(task);
-    task.operations().drop(task, std::move(ending.error));
-    task.set_started(ending.ended);
-  }
-  if (ending.status == TaskStatus::kRejected) task.set_rejection(ending.reason);
-  complete(task, ending.status, ending.ended, ending.ran, ending.reason);
-}
-
-void GroupEngine::tell_posted(Ending& ending) noexcept {
-  const QuietWatch::Use use(quiet_);  // this thread's, in place of the posted use
-  quiet_.end();
-  if (ending.task != nullptr) tell(ending);
-}
-
-bool GroupEngine::cancel(TaskCore& task) {
-  const QuietWatch::Use use(quiet_);
-  if (task.has_extras() && task.extras().follows) return cancel_follower(task);
-  bool withdrawn = false;
-  {
-    Aftermath aftermath(scheduler_);
-    withdrawn = withdraw(task, /*expired=*/false, aftermath);
-  }
-  if (withdrawn) {
-    end_unrun(task, TaskStatus::kCancelled,
-              std::make_exception_ptr(CancelledError("the task was cancelled before it began")));
-    return true;
-  }
-  return !task.done() && task.operations().request_stop(task);
-}
-
-// Often on the timer thread: its users are told elsewhere.
-void GroupEngine::expire(TaskCore& task) noexcept {
-  const QuietWatch::Use use(quiet_);
-  Aftermath aftermath(scheduler_);
-  const RoomLine::Entry outside =
-      task.awaits_room() ? intake_.stop_waiting(task, aftermath) : RoomLine::Entry{};
-  if (outside.task != nullptr) {
-    count_outside(task, {.entered = 1, .expired = 1});
-    aftermath.tell(*outside.waiter, true);
-  } else if (!withdraw(task, /*expired=*/true, aftermath)) {
-    return;
-  }
-  endings_.tell_later(
-      unrun(task, TaskStatus::kExpired,
-            std::make_exception_ptr(ExpiredError(
-                name_of(task) + " expired: it could not begin in time; give it longer, or submit "
-                                "less to its group")),
-            RejectionReason{}, aftermath));
-}
-
-bool GroupEngine::withdraw(TaskCore& task, bool expired, Aftermath& aftermath) {
-  const std::string_view key = task.group_key();
-  Lane* lane = table_.pin_existing(key, LaneTable::hash(key));
-  if (lane == nullptr) return false;
-  const Lane::Withdrawn withdrawn =
-      intake_.change(*lane, [&] { return lane->withdraw(task.waiter(), expired); });
-  if (withdrawn.post_turn) aftermath.post(*lane);
-  if (withdrawn) {
-    intake_.made_room(*lane, aftermath);
-    quiet_.changed();
-  }
-  table_.unpin(*lane);
-  return withdrawn.withdrawn;
 }
 
 }  // namespace keyway

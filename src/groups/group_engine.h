@@ -1,16 +1,16 @@
-// What a GroupExecutor is inside: the life of a task between submit and its last event. It has no threads: a Scheduler
-// gives it the turns of its lanes.
+// The implementation of GroupExecutor: takes tasks from submit to their last event. It has no
+// threads: a Scheduler runs the turns of its lanes.
 //
-// A task's way, all of it in group_engine.cc:
+// The path of a task, in group_engine.cc; the ends of tasks that never run are in group_unrun.cc:
 //   enqueue -> [reject] -> Intake -> lane -> run_turn (Dispatch) -> run_task -> leave_lane -> complete -> publish
 //                                     |                              |
 //                                     +-> cancel, expire, drain      +-> suspended ... ended_after_suspension
 //                                                                    +-> handed over to its caller ... run_task
 //
 // Its parts, each with its own state and lock:
-//   LimitBook    the limits of each group              Intake    getting into a lane, or waiting for room
-//   Dispatch     pause, rates, the global limit        Waits     tasks that wait for tasks, and their permits
-//   Endings      telling users of tasks that ended     QuietWatch   the wait until nobody is inside
+//   LimitBook    the limits of each group              Intake       puts tasks into lanes, waits for room
+//   Dispatch     pause, rates, the global limit        Waits        waiting tasks, and their permits
+//   Endings      notifies for tasks that ended         QuietWatch   waits until no thread is inside
 //
 // Thread safety: every method from any thread.
 // Lifetime: close() must have returned, and the scheduler's threads must be gone or done with it,
@@ -53,33 +53,34 @@ class GroupEngine final : public LaneOwner,
                           public IdleListener,
                           private Endings::Teller {
  public:
-  // `shared`: others use the scheduler too, so its turns say nothing of this engine's.
+  // `shared`: the scheduler also runs work of others, so the engine does not wait for all of its
+  // turns.
   GroupEngine(GroupPolicy policy, Scheduler& scheduler, bool shared);
   ~GroupEngine();
 
   // ---- submitting
 
-  // `hash`: of the task's key. `lane`: pinned, or null to find it by key. Gives the reason if the task was
-  // rejected, by the policy or because of `IfFull`. Throws Exception (kShutdown) when closed.
+  // `hash`: of the task's key. `lane`: pinned, or null to find it by key. Returns the reason if the
+  // task was rejected. Throws Exception (kShutdown) when the engine is closed.
   using Rejected = std::optional<RejectionReason>;
   enum class IfFull { kAskPolicy, kTurnAway };
   Rejected enqueue(detail::TaskCore& task, std::size_t hash, Lane* lane,
                    IfFull if_full = IfFull::kAskPolicy);
-  // Blocks while there is no room. An error if the task was turned away in the end.
+  // Blocks until there is room. An error if the task was not taken before the deadline.
   Result<void> enqueue_before(detail::TaskCore& task, std::size_t hash, const TimePoint* deadline);
-  // Comes before enqueue_if_room().
+  // REQUIRES: called before enqueue_if_room().
   void tell_submitted(detail::TaskCore& task) const {
-    // Until it begins, this is when it was submitted.
+    // Until the task begins, started() is the time of its submit.
     if (observer_ != nullptr || policy_.oldest_first) task.set_started(scheduler_.now());
     tell_listener([&](auto& listener) { listener.on_submitted(task.group_key(), task.task_id()); });
   }
-  // For a caller that will not block. True if the task is in; otherwise it calls wait_for_room() next, or
-  // gives up by turn_away().
+  // True if the task has entered its queue. Otherwise the caller calls wait_for_room() or
+  // turn_away() next.
   bool enqueue_if_room(detail::TaskCore& task, std::size_t hash);
-  // Ends a task whose submitter cannot wait for it. Throws as enqueue() does.
+  // Rejects a task because the WaitGraph refused the submitter's wait. Throws as enqueue() does.
   void refuse_wait(detail::TaskCore& task);
   void wait_for_room(detail::TaskCore& task, detail::RoomWaiter& waiter);
-  // True if it did wait, and does not any more.
+  // True if the task was in the line for room; it is taken out.
   bool stop_waiting_for_room(detail::TaskCore& task);
   void turn_away(detail::TaskCore& task, RejectionReason reason);
 
@@ -89,14 +90,15 @@ class GroupEngine final : public LaneOwner,
   bool is_inside(std::string_view key) const;
   // Runs a task here and now, as a part of the one that the calling thread runs.
   void run_inside(detail::TaskCore& task);
-  // For a caller that waits for the end of the task, if `waits`; and that runs it in its turn on its own thread, if
-  // it is to: then it waits in any case. An error if the task was turned away, or never began because of a
-  // shutdown. Throws as enqueue(). REQUIRES: the caller has a reference to the task.
+  // Submits a task, and blocks until it has ended if `waits`. `caller_runs`: whether the calling
+  // thread runs the task when its turn comes; then it also blocks. An error if the task was
+  // rejected, or a shutdown ended it before it began. Throws as enqueue(). REQUIRES: the caller has
+  // a reference to the task.
   enum class CallerRuns { kNever, kIfFull, kAlways };
   Result<void> call(detail::TaskCore& task, std::size_t hash, CallerRuns caller_runs, bool waits);
 
-  // Messages speak of work and keys, not of tasks and groups. A task's key is that of its group; if it has an id, the
-  // key is the id, and the group is a worker. REQUIRES: nothing was submitted yet.
+  // For SerialDispatcher: messages name "work for key k". The key is the task's id, and the group a
+  // worker; without an id, the key is the group's. REQUIRES: no task was submitted.
   void name_tasks_by_key() { names_by_key_ = true; }
 
   Lane& pin(std::string_view key);
@@ -118,7 +120,7 @@ class GroupEngine final : public LaneOwner,
   void stop_taking();
   void shutdown();
   bool shutdown(Duration timeout);
-  // shutdown(), then waits until nobody is inside any more.
+  // shutdown(), then waits until all tasks have ended and no thread is inside the engine.
   void close();
 
   GroupStats stats();
@@ -160,7 +162,7 @@ class GroupEngine final : public LaneOwner,
   Scheduler& scheduler() override { return scheduler_; }
 
  private:
-  // Before a task runs.
+  // Submitting.
   bool enter_and_post(detail::TaskCore& task, std::size_t hash, Lane* lane);
   bool enter_with_extras(detail::TaskCore& task, std::size_t hash, Lane* lane);
   void start_expiry(detail::TaskCore& task);
@@ -175,7 +177,7 @@ class GroupEngine final : public LaneOwner,
   enum class Conflated { kEnters, kIsIn, kEnded };
   Conflated conflate(detail::TaskCore& task);
   bool take_place_of(detail::TaskCore& other, detail::TaskCore& task);
-  // Whether it ends others with its id when it has entered its queue.
+  // Whether the task ends older tasks with its id when it enters its queue.
   static bool supersedes(const detail::TaskCore& task) {
     const Conflation conflation = task.extras().conflation;
     return conflation == Conflation::kKeepNewest || conflation == Conflation::kCancelRunning;
@@ -195,7 +197,7 @@ class GroupEngine final : public LaneOwner,
     return task.has_extras() && task.extras().conflation != Conflation::kNone;
   }
 
-  // While it runs, and its end.
+  // Running, and the end of a task that ran.
   TimePoint read_clock(const Turn& turn) const;
   bool run_task(detail::TaskCore& task, std::uint64_t number, TimePoint now, TaskStatus& status);
   bool goes_on(int tasks_left, Duration time_left) const {
@@ -225,7 +227,7 @@ class GroupEngine final : public LaneOwner,
   void watch_end(detail::TaskCore& task, TaskStatus status, TimePoint ended);
   void adapt(Lane& lane, Duration took, TimePoint now);
 
-  // Its end without having run.
+  // The end of a task that did not run: see group_unrun.cc.
   bool withdraw(detail::TaskCore& task, bool expired, Aftermath& aftermath);
   void stop_expiry(detail::TaskCore& task) noexcept {
     if (task.has_extras() && task.extras().expires) scheduler_.cancel_timer(task.extras().expiry);
@@ -240,7 +242,7 @@ class GroupEngine final : public LaneOwner,
   void begin_use() override { quiet_.begin(); }
   void tell_posted(Ending& ending) noexcept override;
 
-  // Waiting for the end of all.
+  // Waiting until all tasks have ended.
   class AllTasks;
   Result<bool> wait_until_quiet(const TimePoint* deadline);
   std::optional<TimePoint> deadline_after(Duration timeout) const;
@@ -254,7 +256,7 @@ class GroupEngine final : public LaneOwner,
     if (policy_.listener == nullptr) return;
     try {
       call(*policy_.listener);
-    } catch (...) {  // a listener only watches
+    } catch (...) {  // a listener cannot make a task fail
     }
   }
 
@@ -275,11 +277,11 @@ class GroupEngine final : public LaneOwner,
   QuietWatch quiet_;
   RunningTasks findable_;
   ConflationTable conflation_;
-  const std::unique_ptr<GroupObserver> observer_;  // null: nobody asked
-  const bool watches_ends_;                        // each task that ends is looked at
+  const std::unique_ptr<GroupObserver> observer_;  // null: GroupPolicy::observe is false
+  const bool watches_ends_;                        // run_turn() calls watch_end() for each task
 
   Mutex<LockRank::kPausedGroups> paused_mutex_;
-  bool no_more_pauses_ KEYWAY_GUARDED_BY(paused_mutex_) = false;  // what ends is not held back
+  bool no_more_pauses_ KEYWAY_GUARDED_BY(paused_mutex_) = false;  // after shutdown()
   std::map<std::string, Lane*, std::less<>> paused_groups_        // pinned
       KEYWAY_GUARDED_BY(paused_mutex_);
 };

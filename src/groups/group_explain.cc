@@ -166,7 +166,7 @@ void GroupEngine::explain_lane(Lane& lane, const Waiter* waiter, Explanation& wh
   }
 }
 
-// Those of the group; those of all groups, if it is the global limit.
+// Finds the running tasks of the group; of all groups, if the global limit holds it back.
 void GroupEngine::find_holders(Explanation& why) {
   const TimePoint now = scheduler_.now();
   const bool all = why.held_back_by == HeldBackBy::kGlobalLimit;

@@ -25,8 +25,8 @@ GroupState::GroupState(Dispatch& dispatch, Lane& lane, const GroupLimits& limits
   }
 }
 
-// Recreating the bucket would refill it, so the lane is kept until it is full; and a limit that was found by measuring
-// is kept for a while.
+// Recreating the bucket would refill it, so the lane is kept until the bucket is full. An adaptive
+// limit is kept for a while after the last task.
 bool GroupState::is_needed() const {
   const TimePoint now = scheduler_.now();
   if (tokens) {

@@ -47,7 +47,8 @@ class GroupState final : public LaneExtension {
   std::uint64_t place = 0;         // 0: it does not stand in line
   bool claims = false;             // in front of those who have what they were promised
 
-  // The rate. Only the worker that has the lane's turn takes tokens; others look at them, or give one back.
+  // The rate. Only the worker with the lane's turn takes tokens; other threads read the bucket or
+  // give a token back.
   mutable SpinLock<LockRank::kLeaf> tokens_lock;
   std::optional<TokenBucket>
       tokens;  // whether it is set is constant; the bucket is guarded by tokens_lock

@@ -1,4 +1,4 @@
-// Waiting for a task, from outside and from within another one: see also waits.h.
+// Waits for a task, by threads and by coroutines. For the waits of tasks see waits.h.
 #include "groups/blocked_wait.h"
 #include "groups/group_engine.h"
 #include "keyway/submit_awaiter.h"
@@ -59,7 +59,7 @@ detail::TaskOwner::Need GroupEngine::need(TaskCore& task) {
   const std::uint32_t comes_back = waits_.wants_back(task);
   const bool outside = task.awaits_room();
   const std::string_view key = task.group_key();
-  Lane* lane_of_task = nullptr;  // only to be compared: it may be gone
+  Lane* lane_of_task = nullptr;  // only compared: the lane may be freed
   Need need = table_.with_lane(key, LaneTable::hash(key), [&](Lane* lane) -> Need {
     lane_of_task = lane;
     if (lane == nullptr) return {};
@@ -68,12 +68,12 @@ detail::TaskOwner::Need GroupEngine::need(TaskCore& task) {
     return {.room = lane->needed_for(task.waiter(), outside), .limit = limit};
   });
   if (outside && lane_of_task != nullptr) {
-    // Those that wait for room enter in order.
+    // Tasks enter in the order of the line, so this task may need the permits of a costlier one.
     const std::uint64_t in_line = intake_.largest_cost_in_line(lane_of_task);
     need.room = std::max(need.room, std::min(in_line, need.limit));
   }
-  // A task that stands in a queue needs a thread to run, and a suspended coroutine one to go on. A plain task that
-  // runs has its own.
+  // A queued task needs a thread to run, and a suspended coroutine needs one to go on. A plain task
+  // that runs has a thread; if it waits and there is a gate, its return needs one.
   need.thread = need.room > 0 || outside || task.operations().is_coroutine ||
                 (dispatch_.has_gate() && waits_.is_waiting(task));
   return need;
@@ -106,7 +106,7 @@ bool WaitingCoroutine::arm() noexcept {
       stopped_ = true;
       return go_on(/*inline_too=*/true);
     }
-    // The wait has ended, or is about to.
+    // give_up() failed: end_wait() was called, or is about to be.
     if (phase_.compare_exchange_strong(phase, kArmed, std::memory_order_acq_rel)) return true;
   }
   return go_on(/*inline_too=*/true);

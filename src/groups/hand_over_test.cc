@@ -17,12 +17,14 @@
 
 #include "keyway/group_executor.h"
 #include "keyway/task.h"
+#include "keyway/testing/sim_scheduler.h"
 #include "support/foreign_coroutine.h"
 
 namespace keyway {
 namespace {
 
 using namespace std::chrono_literals;
+using testing::SimScheduler;
 
 // Long enough that only a hang gets there.
 constexpr auto kHang = 20s;
@@ -177,6 +179,45 @@ TEST_F(HandOver, ADestructorOfAResultMayJoinTheNextTask) {
   b_ = executor_->submit("g", "b", [] {});
   a_may_end_.count_down();
   EXPECT_TRUE(joined.get_future().get());
+}
+
+// The destructor of a capture runs as the last act of its task: a wait there is a wait of the task.
+TEST_F(HandOver, ADestructorOfACaptureMayJoinTheNextTask) {
+  bool joined = false;
+  executor_.emplace(GroupPolicy{});
+  struct Joins {
+    ~Joins() { joined = b.join_for(kHang).ok(); }
+    TaskHandle<void>& b;
+    bool& joined;
+  };
+  auto a = executor_->submit(
+      "g", "a", [this, joins = std::make_unique<Joins>(b_, joined)] { a_may_end_.wait(); });
+  b_ = executor_->submit("g", "b", [] {});
+  a_may_end_.count_down();
+  EXPECT_TRUE(a.join().ok());
+  EXPECT_TRUE(joined);
+}
+
+TEST_F(HandOver, TheNextTaskOfASerialGroupBeginsAfterTheCapturesAreDestroyed) {
+  SimScheduler sim;
+  GroupExecutor executor({}, sim);
+  std::vector<std::string> order;
+  struct Tells {
+    ~Tells() { order.push_back("captures of " + name + " destroyed"); }
+    std::vector<std::string>& order;
+    std::string name;
+  };
+  auto plain = executor.submit(
+      "g", "1", [&, captured = std::make_unique<Tells>(order, "1")] { order.push_back("1 runs"); });
+  auto coroutine = executor.submit(
+      "g", "2", [&, captured = std::make_unique<Tells>(order, "2")]() -> Task<void> {
+        co_await sleep_for(1ms);
+        order.push_back("2 runs");
+      });
+  auto last = executor.submit("g", "3", [&] { order.push_back("3 runs"); });
+  EXPECT_TRUE(last.join().ok());
+  EXPECT_EQ(order, (std::vector<std::string>{"1 runs", "captures of 1 destroyed", "2 runs",
+                                             "captures of 2 destroyed", "3 runs"}));
 }
 
 // A task that shares another one's result never runs: its callable is destroyed when the other one ends.

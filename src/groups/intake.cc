@@ -29,7 +29,7 @@ LaneTable::Entered Intake::enter(TaskCore& task, std::size_t hash, Lane* pinned,
                                  Aftermath& aftermath) {
   if (admission_ != nullptr || is_ranked(task)) [[unlikely]]
     return enter_weighed(task, aftermath);
-  // From the moment the task is in, it may end at any time, and its names with it.
+  // Once the task has entered, it may end and be freed at any time, with its key and id.
   const std::uint64_t changes = limits_.changes();
   LaneTable::Entry entry =
       pinned != nullptr && !pinned->limits_stale.load(std::memory_order_relaxed)
@@ -38,7 +38,7 @@ LaneTable::Entered Intake::enter(TaskCore& task, std::size_t hash, Lane* pinned,
   if (entry.entered == LaneTable::Entered::kNeedsLimits) [[unlikely]]
     entry = enter_with_limits(task, hash, aftermath);
   if (entry.needs_turn != nullptr) {
-    // A lane that was made with limits of a moment ago: no worker comes before its turn is posted.
+    // The lane may have been made with old limits. No worker uses it before its turn is posted.
     if (limits_.changes() != changes) [[unlikely]]
       update_limits(*entry.needs_turn, aftermath);
     aftermath.post(*entry.needs_turn);
@@ -46,7 +46,7 @@ LaneTable::Entered Intake::enter(TaskCore& task, std::size_t hash, Lane* pinned,
   return entry.entered;
 }
 
-// Into a lane that must be made, or whose limits have changed.
+// For a lane that does not exist, or whose limits were evicted.
 LaneTable::Entry Intake::enter_with_limits(TaskCore& task, std::size_t hash, Aftermath& aftermath) {
   const std::string key(task.group_key());
   const std::uint64_t changes = limits_.changes();
@@ -58,14 +58,14 @@ LaneTable::Entry Intake::enter_with_limits(TaskCore& task, std::size_t hash, Aft
       table_.unpin(*lane);
     }
   }
-  if (entry.has_new_limits) {  // lower than those that were forgotten, or higher
+  if (entry.has_new_limits) {  // lower or higher than before
     room_shrank(key, aftermath);
     made_room_in(key, aftermath);
   }
   return entry;
 }
 
-// A task with a cost or a priority, or a task that the global queue counts.
+// For a task with a cost or a priority, and for every task if there is a global queue threshold.
 LaneTable::Entered Intake::enter_weighed(TaskCore& task, Aftermath& aftermath) {
   const bool costly = is_costly(task);
   Lane& lane = pin(task.group_key(), aftermath);
@@ -133,8 +133,9 @@ Lane& Intake::pin(std::string_view key, Aftermath& aftermath) {
   return *lane;
 }
 
-// An eviction marks the lane, then asks here whether a submit waits for room; a submit joins the line, then asks here
-// whether the lane is marked. Both take the line's mutex in between, so one of them sees the other.
+// evict_group() marks the lane, then checks here for a waiting submit. A submit joins the line,
+// then checks here for the mark. Both lock the line's mutex in between, so one of them sees the
+// other.
 void Intake::update_if_waited_for(Lane& lane, Aftermath& aftermath) {
   {
     MutexLock lock(room_line_.mutex);
@@ -143,22 +144,23 @@ void Intake::update_if_waited_for(Lane& lane, Aftermath& aftermath) {
   if (lane.limits_stale.exchange(false, std::memory_order_relaxed)) update_limits(lane, aftermath);
 }
 
-// Two changes at once may come here in either order: the last one to come must tell the newest limits.
+// Two threads that change limits may arrive here in either order, so each loops until it has set
+// the newest limits.
 void Intake::update_limits(Lane& lane, Aftermath& aftermath) {
   std::uint64_t told = 0;
   do {
     told = limits_.changes();
-    LaneLimits limits = limits_.resolve(lane.key());
+    const LaneLimits limits = limits_.resolve(lane.key());
+    // An adaptive group keeps the limit that it has learnt.
     const bool adapts = lane.extension() != nullptr && GroupState::of(lane).adapts;
-    if (adapts) limits.running = lane.limits().running;  // what was learnt
-    set_limits(lane, limits, aftermath);
+    set_limits(lane, limits, adapts ? LimitPart::kWaiting : LimitPart::kBoth, aftermath);
   } while (limits_.changes() != told);
 }
 
-void Intake::set_limits(Lane& lane, LaneLimits limits, Aftermath& aftermath) {
+void Intake::set_limits(Lane& lane, LaneLimits limits, LimitPart part, Aftermath& aftermath) {
   const std::uint32_t before = lane.limits().running;
-  if (change(lane, [&] { return lane.set_limits(limits); })) aftermath.post(lane);
-  if (limits.running < before) room_shrank(lane.key(), aftermath);
+  if (change(lane, [&] { return lane.set_limits(limits, part); })) aftermath.post(lane);
+  if (part != LimitPart::kWaiting && limits.running < before) room_shrank(lane.key(), aftermath);
   made_room(lane, aftermath);
 }
 
@@ -179,11 +181,11 @@ void Intake::room_shrank(std::string_view key, Aftermath& aftermath) {
 void Intake::wait_for_room(TaskCore& task, detail::RoomWaiter& waiter, Aftermath& aftermath) {
   task.set_awaits_room(true);
   Lane& lane = pin(task.group_key(), aftermath);
-  table_.pin(lane);  // for here; the first pin goes with the entry
+  table_.pin(lane);  // until the end of this function; the line's entry owns the first pin
   const bool costly = is_costly(task) && rank_of(task).cost > room_line_.largest_cost(&lane);
   room_line_.add({&task, &lane, &waiter});
   made_room(lane, aftermath);
-  if (costly) room_shrank(lane.key(), aftermath);  // others behind it need more permits than before
+  if (costly) room_shrank(lane.key(), aftermath);  // tasks behind it in the line need more permits
   update_if_waited_for(lane, aftermath);
   table_.unpin(lane);
 }
@@ -196,9 +198,9 @@ RoomLine::Entry Intake::wait_in_place_of(TaskCore& old, TaskCore& task, detail::
   const RoomLine::Entry replaced = room_line_.replace(old, {&task, lane, &waiter});
   if (replaced.task != nullptr) {
     old.set_awaits_room(false);
-    made_room(*lane, aftermath);  // it may cost less, or there is room by now
+    made_room(*lane, aftermath);  // `task` may cost less than `old`
   }
-  table_.unpin(*lane);  // the pin of `old` goes with the entry
+  table_.unpin(*lane);  // the line's entry keeps the pin of `old`
   return replaced;
 }
 
@@ -216,7 +218,7 @@ RoomLine::Entry Intake::stop_waiting(TaskCore& task, Aftermath& aftermath) {
   const RoomLine::Entry entry = room_line_.remove(task);
   if (entry.task == nullptr) return entry;
   task.set_awaits_room(false);
-  made_room(*entry.lane, aftermath);  // the next one may cost less
+  made_room(*entry.lane, aftermath);  // the next task in the line may cost less
   table_.unpin(*entry.lane);
   return entry;
 }
@@ -250,14 +252,14 @@ void Intake::let_all_in(Aftermath& aftermath) {
       lane = room_line_.candidate_after(last);
       if (lane == nullptr) return;
       last = lane->key();
-      table_.pin(*lane);  // others may let in all that wait for it
+      table_.pin(*lane);  // another thread may let in all its waiters, which unpins it
     }
     let_in(*lane, aftermath);
     table_.unpin(*lane);
   }
 }
 
-// Lets in as many as there is room for.
+// Lets in tasks that wait for `lane` until it is full.
 void Intake::let_in(Lane& lane, Aftermath& aftermath) {
   while (true) {
     RoomLine::Entry entry;

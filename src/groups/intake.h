@@ -1,7 +1,8 @@
-// How tasks get into their lanes: limits are resolved, the global queue threshold is counted, and submits that find no
-// room stand in line for it.
+// Puts tasks into their lanes: resolves limits, counts the global queue, and keeps the line of
+// submits that wait for room.
 //
-// Thread safety: every method from any thread. What must happen outside of its locks goes into the caller's Aftermath.
+// Thread safety: every method from any thread. Posts go into the caller's Aftermath, outside of the
+// locks.
 #pragma once
 
 #include <memory>
@@ -29,50 +30,53 @@ class Intake {
     return {.cost = task.extras().cost, .priority = task.extras().priority};
   }
 
-  // Whether others may have to wait for more permits than one because it stands before them.
+  // Whether a task behind it in the queue may need more than one permit before it can run.
   static bool is_costly(const detail::TaskCore& task) { return rank_of(task).cost > 1; }
 
-  // An operation on a lane that may change how many of its tasks could run.
+  // Performs an operation that may change how many tasks of the lane could run, and counts the
+  // change.
   template <class Operation>
   auto change(Lane& lane, Operation operation);
-  // A waiting task that gave its global permit back and holds its lane's does not count as able to run.
+  // A waiting task that holds only its lane's permit does not count as able to run. `waits`: it
+  // begins to wait.
   void count_waiting(bool waits);
-  // The task starts, or ends before: its place in the global queue is free.
+  // Frees the place in the global queue of a task that starts, or ends without having run.
   void give_up_place(detail::TaskCore& task, Aftermath& aftermath);
 
   // Pins the lane of a key; makes it if there is none.
   Lane& pin(std::string_view key, Aftermath& aftermath);
-  // Tells the lane what limits its group has now. REQUIRES: it is pinned.
+  // Sets the lane's limits to those of its group. REQUIRES: the lane is pinned.
   void update_limits(Lane& lane, Aftermath& aftermath);
-  // The same if a submit waits for room and the lane's limits were forgotten.
+  // The same if a submit waits for room in the lane and evict_group() marked its limits as stale.
   void update_if_waited_for(Lane& lane, Aftermath& aftermath);
-  void set_limits(Lane& lane, LaneLimits limits, Aftermath& aftermath);
+  void set_limits(Lane& lane, LaneLimits limits, LimitPart part, Aftermath& aftermath);
   void set_global_limit(std::uint32_t limit, Aftermath& aftermath);
-  // Fewer may run in the lane than before, or a costlier task stands in it: tasks that wait may have to give permits
-  // back.
+  // To be called after the lane's limit went down or a costlier task entered its queue: waiting
+  // tasks may have to give permits back (see WaitGraph::room_shrank()).
   void room_shrank(std::string_view key, Aftermath& aftermath);
 
   // ---- submits that wait for room
 
   void wait_for_room(detail::TaskCore& task, detail::RoomWaiter& waiter, Aftermath& aftermath);
-  // The same in the place of `old`, a task of the same group, which it returns. An entry without a task if `old` does not
-  // stand in the line (any more): then `task` does not either.
+  // Puts `task` into the place of `old`, a task of the same group, and returns the entry of `old`.
+  // If `old` is not in the line, `task` does not enter it, and the entry has no task.
   RoomLine::Entry wait_in_place_of(detail::TaskCore& old, detail::TaskCore& task,
                                    detail::RoomWaiter& waiter, Aftermath& aftermath);
-  // Takes a task out of the line. An entry without a task if it does not stand there (any more).
+  // Takes a task out of the line. The entry has no task if the task is not in the line.
   RoomLine::Entry stop_waiting(detail::TaskCore& task, Aftermath& aftermath);
-  // All of them; their lanes are still pinned.
+  // Takes all tasks out of the line. The caller unpins their lanes.
   std::vector<RoomLine::Entry> stop_all() { return room_line_.remove_all(); }
   std::size_t waiting_for_room() const { return room_line_.size(); }
-  // What the costliest task that waits for room in `lane` costs; 0: none waits. The lane may be gone.
+  // The maximum cost of the tasks that wait for room in `lane`; 0: none waits. The lane may be
+  // freed.
   std::uint32_t largest_cost_in_line(Lane* lane) {
     return room_line_.empty() ? 0 : room_line_.largest_cost(lane);
   }
-  // Whether a submit that waits for room in this group must stand behind others.
+  // Whether submits wait for room in this group.
   bool has_line(std::string_view key, std::size_t hash);
 
-  // There is, or may be, room in this lane, and so perhaps in the global queue. REQUIRES: no lock is held. The lane may be
-  // gone.
+  // Lets waiting tasks in after an operation that may have made room in this lane or in the global
+  // queue. The lane may be freed. REQUIRES: no lock is held.
   void made_room(Lane& lane, Aftermath& aftermath) {
     if (!room_line_.empty()) [[unlikely]]
       let_in_after(lane, aftermath);
@@ -90,14 +94,14 @@ class Intake {
   LaneTable::Entry enter_with_limits(detail::TaskCore& task, std::size_t hash,
                                      Aftermath& aftermath);
   LaneTable::Entered enter_weighed(detail::TaskCore& task, Aftermath& aftermath);
-  // `queue_full`: set if it is the lane's own queue that has no room.
+  // `queue_full`: set if the lane's own queue is full.
   LaneTable::Entry enter_counted(detail::TaskCore& task, Lane& lane, bool* queue_full = nullptr);
   bool globally_full();
   void made_room_in(std::string_view key, Aftermath& aftermath);
   void let_in_after(Lane& changed, Aftermath& aftermath);
   void let_in(Lane& lane, Aftermath& aftermath);
   void let_all_in(Aftermath& aftermath);
-  const detail::TaskOwner& owner_;  // as the WaitGraph knows it
+  const detail::TaskOwner& owner_;  // identifies the engine in the WaitGraph
   LaneTable& table_;
   LimitBook& limits_;
   const std::unique_ptr<Admission> admission_;  // null: no global queue threshold
@@ -108,7 +112,7 @@ template <class Operation>
 auto Intake::change(Lane& lane, Operation operation) {
   if (admission_ == nullptr) [[likely]]
     return operation();
-  table_.pin(lane);  // it may become idle, and must stay to be asked
+  table_.pin(lane);  // `operation` may make it idle, and could_run() is read afterwards
   auto result = [&] {
     MutexLock lock(admission_->mutex);
     const std::uint64_t before = lane.could_run();

@@ -50,7 +50,8 @@ void JoinedTasks::wait(const std::stop_token& stop) {
   if (refused_) throw Exception(*std::move(refused_));
 }
 
-// False if stop was requested. The waits have ended by then, because cancelling runs code of the user's.
+// False if stop was requested. The waits have ended then, because the caller cancels tasks next,
+// which runs user code.
 bool JoinedTasks::wait_for_ends(const std::stop_token& stop) {
   for (const Joined& joined : tasks_) joined.wait->begin_announced(&joined == &tasks_.back());
   WaitEnd end = WaitEnd::kDone;
@@ -62,13 +63,13 @@ bool JoinedTasks::wait_for_ends(const std::stop_token& stop) {
     KEYWAY_CHECK(end != WaitEnd::kStuck,
                  "a call waits for its tasks, but the simulation has nothing more to run");
   }
-  // The permits that these waits gave back come back once all of them have ended.
+  // The calling task gets its permits when all of its waits have begun to end.
   for (const Joined& joined : tasks_) joined.wait->begin_end();
   for (const Joined& joined : tasks_) joined.wait->finish_end(joined.task->owner().scheduler());
   return end != WaitEnd::kStopped;
 }
 
-// From the back, so that the permits of a task that ends are not taken by a task of this call.
+// From the back, so that no other task of this call begins with the permits of a cancelled one.
 void JoinedTasks::cancel_back_to_front() {
   for (auto joined = tasks_.rbegin(); joined != tasks_.rend(); ++joined) {
     TaskCore& task = *joined->task;

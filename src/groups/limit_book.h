@@ -1,4 +1,4 @@
-// The limits of each group: what the policy says, and what was changed while the executor runs.
+// The limits of each group: those of the policy, and changes made while the executor runs.
 //
 // Thread safety: every method from any thread. The policy's resolver runs under no lock.
 #pragma once
@@ -21,13 +21,15 @@ class LimitBook {
   explicit LimitBook(const GroupPolicy& policy);
 
   LaneLimits resolve(std::string_view key) KEYWAY_EXCLUDES(mutex_);
-  // Those of every group, if they are the same for all and none was changed. Otherwise null.
+  // The limits of all groups if they are equal and were never changed; otherwise null.
   const LaneLimits* uniform() const { return uniform_ && changes() == 0 ? &*uniform_ : nullptr; }
 
-  // What is not given in `limits` stays. An error (kInvalidArgument) for what is out of range, or cannot change.
+  // Changes the limits that are set in `limits`. An error (kInvalidArgument) for a value that is
+  // out of range, or that cannot be changed.
   Result<void> change(std::string_view key, const GroupLimits& limits) KEYWAY_EXCLUDES(mutex_);
   void forget_changes(std::string_view key) KEYWAY_EXCLUDES(mutex_);
-  // The number of changes so far, with those that were forgotten. A lane made with limits that were resolved before a change must be told again.
+  // The number of changes so far. A thread that made a lane compares it with the number before
+  // resolve(), and updates the lane's limits if they differ.
   std::uint64_t changes() const { return changes_.load(std::memory_order_acquire); }
 
  private:

@@ -1,14 +1,15 @@
-// Who is inside an engine besides the tasks in its lanes, and the wait until nobody is.
+// Counts the uses of an engine, and waits until it is quiet: no task in its lanes, and no use.
 //
-// A Use is a thread that works in the engine, for as long as its scope; or something that was posted, until it has run.
-// A thread that waits for quiet inside a use of its own (a listener that drains) does not wait for that use, nor do
-// others that drain meanwhile; but the engine is not destroyed before it has left.
+// A use is a scope in which a thread works in the engine, or a posted item that has not run. A
+// thread that drains inside uses of its own (a listener) does not wait for them, nor do other
+// threads that drain meanwhile. The engine's destructor waits for all uses.
 //
 // Thread safety: every method from any thread.
 #pragma once
 
 #include <cstdint>
 #include <optional>
+#include <utility>
 
 #include "base/futex.h"
 #include "base/mutex.h"
@@ -32,35 +33,35 @@ class QuietWatch {
    private:
     QuietWatch* const watch_;
   };
-  // The same without a scope.
+  // A use without a scope.
   void begin() KEYWAY_EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
     ++uses_;
     ++begun_;
   }
   void end() KEYWAY_EXCLUDES(mutex_) {
-    MutexLock lock(mutex_);  // all of it: once the mutex is free, the engine may be gone
+    MutexLock lock(mutex_);  // to the end: after the unlock, the engine may be destroyed
     --uses_;
     changed();
   }
 
-  // To be called after each step that may leave the engine quiet.
+  // To be called after each step that may make the engine quiet.
   void changed() {
-    // The waiter announces itself before it looks, and a worker looks for waiters after its step: one of them sees the
-    // other.
+    // seq_cst: a waiter stores waiting_ before it checks its condition, and a worker loads waiting_
+    // after its step, so one of them sees the other.
     if (!waiting_.load(std::memory_order_seq_cst)) [[likely]]
       return;
     waiting_.store(false, std::memory_order_seq_cst);
     bump();
   }
 
-  // Waits until `condition` holds. It is looked at again after each changed().
+  // Blocks until condition() is true; checks it again after each changed().
   template <class Condition>
   WaitEnd wait_for(Condition condition, const TimePoint* deadline, Scheduler& scheduler) {
     struct Watched {
       bool done() { return condition(); }
       std::uint32_t announce() {
-        // The word first: a step that takes the announcement back changes the word after that.
+        // Load the word first: changed() clears waiting_ before it changes the word.
         const std::uint32_t value = watch.word_.load(std::memory_order_seq_cst);
         watch.waiting_.store(true, std::memory_order_seq_cst);
         return value;
@@ -73,22 +74,21 @@ class QuietWatch {
     return block(watched, {.deadline = deadline, .scheduler = &scheduler});
   }
 
-  // Whether `lanes_quiet` holds, and nobody is inside at the same time. `strict`: not even threads that drain.
+  // Whether lanes_quiet() is true while there is no use. `strict`: uses of threads that drain
+  // count, too.
   template <class Condition>
   bool is_quiet(Condition& lanes_quiet, bool strict) {
-    // No use before, none begun meanwhile, and no task in a lane: nobody is there.
+    // There was no use before lanes_quiet(), and none has begun since.
     const std::optional<std::uint64_t> begun = uses_begun_if_unused(strict);
     return begun && lanes_quiet() && uses_begun_if_unused(strict) == begun;
   }
 
-  // Waits until that is so.
+  // wait_for(), during which draining threads do not wait for the uses of the calling thread.
   template <class Condition>
-  WaitEnd wait(Condition lanes_quiet, bool strict, const TimePoint* deadline,
-               Scheduler& scheduler) {
-    const auto quiet = [&] { return is_quiet(lanes_quiet, strict); };
+  WaitEnd drain(Condition condition, const TimePoint* deadline, Scheduler& scheduler) {
     const std::uint64_t own = ThreadContext::Use::count(this);
     set_draining(own);
-    const WaitEnd end = wait_for(quiet, deadline, scheduler);
+    const WaitEnd end = wait_for(std::move(condition), deadline, scheduler);
     set_draining(std::uint64_t{0} - own);
     return end;
   }
@@ -103,7 +103,8 @@ class QuietWatch {
     if (uses_ > 0 || (strict && draining_uses_ > 0)) return std::nullopt;
     return begun_;
   }
-  // Uses of a thread that begins to drain; a negative number when it has.
+  // Moves uses of the calling thread from uses_ to draining_uses_; a negative number moves them
+  // back.
   void set_draining(std::uint64_t uses) KEYWAY_EXCLUDES(mutex_) {
     if (uses == 0) return;
     MutexLock lock(mutex_);

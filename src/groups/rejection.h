@@ -1,4 +1,4 @@
-// What is told of a rejected task.
+// The exception of a rejected task.
 #pragma once
 
 #include <string_view>
@@ -7,7 +7,7 @@
 
 namespace keyway {
 
-// With the message, and the reason, of detail::rejection_error().
+// It has the message and the reason of detail::rejection_error().
 RejectedError rejected_error(RejectionReason reason, std::string_view group_key,
                              std::string_view task_id);
 

@@ -1,5 +1,5 @@
-// Submits that found a full queue and wait for room: in the order they came, group by group. Each stands here with a
-// task that is ready to enter its lane; the operation that makes room lets it in.
+// The submits that found a full queue and wait for room, in the order of arrival within each group.
+// Each entry has a task that is ready to enter its lane; the operation that makes room lets it in.
 //
 // Thread safety: every method from any thread, under `mutex` where it says so.
 #pragma once
@@ -28,8 +28,8 @@ class RoomLine {
     detail::RoomWaiter* waiter = nullptr;
   };
 
-  // relaxed: the operation that makes room asks after it has changed the lane, and a waiter tries the lane once more
-  // after it was added here. Both do so under the lane's lock, so one of them sees the other.
+  // relaxed: the operation that makes room reads this after it has changed the lane, and a submit
+  // tries the lane once more after add(). Both use the lane's lock, so one of them sees the other.
   bool empty() const { return size() == 0; }
   std::size_t size() const { return count_.load(std::memory_order_relaxed); }
 
@@ -41,8 +41,9 @@ class RoomLine {
     candidates_.emplace(entry.lane->key(), entry.lane);
     count_.fetch_add(1, std::memory_order_relaxed);
   }
-  // Puts `entry` into the place of `old`, which it returns. An entry without a task if `old` is not here; then `entry`
-  // was not added either. REQUIRES: both wait for the same lane.
+  // Puts `entry` into the place of `old`, and returns the entry of `old`. If `old` is not in the
+  // line, `entry` is not added, and the returned entry has no task. REQUIRES: both wait for the
+  // same lane.
   Entry replace(const detail::TaskCore& old, const Entry& entry) KEYWAY_EXCLUDES(mutex) {
     MutexLock lock(mutex);
     const auto found = places_.find(&old);
@@ -56,14 +57,14 @@ class RoomLine {
     return std::exchange(*place, entry);
   }
 
-  // What the costliest task that waits for `lane` costs; 0: none waits. The lane may be gone.
+  // The maximum cost of the tasks that wait for `lane`; 0: none waits. The lane may be freed.
   std::uint32_t largest_cost(Lane* lane) KEYWAY_EXCLUDES(mutex) {
     MutexLock lock(mutex);
     const auto found = lines_.find(lane);
     return found == lines_.end() ? 0 : found->second.costs.rbegin()->first;
   }
 
-  // The first that waits for `lane`, or null.
+  // The first entry that waits for `lane`, or null.
   Entry* first(Lane* lane) KEYWAY_REQUIRES(mutex) {
     const auto found = lines_.find(lane);
     return found == lines_.end() ? nullptr : &found->second.entries.front();
@@ -80,16 +81,17 @@ class RoomLine {
     return removed;
   }
 
-  // Candidates are the lanes that are waited for and whose own queue may have room. A lane is one from add() on, until
-  // its queue was found full; then again when its queue may have room. So the global queue's room is offered to
-  // these only, however many lanes are waited for.
+  // Candidates are the lanes in the line whose own queue may have room. add() makes a lane a
+  // candidate, queue_was_full() ends that, and queue_has_room() makes it one again. Only candidates
+  // are tried when the global queue has room, however many lanes are in the line.
   void queue_was_full(Lane* lane) KEYWAY_REQUIRES(mutex) { candidates_.erase(lane->key()); }
   void queue_has_room(Lane* lane) KEYWAY_EXCLUDES(mutex) {
     MutexLock lock(mutex);
-    // The lane may be gone, unless it is waited for.
+    // A lane that is not in the line may be freed.
     if (lines_.contains(lane)) candidates_.emplace(lane->key(), lane);
   }
-  // The first candidate behind `key`, by key; null: none. The order does not depend on where lanes lie in memory.
+  // The candidate with the smallest key after `key`, or null. An order by address would not be
+  // reproducible.
   Lane* candidate_after(std::string_view key) KEYWAY_REQUIRES(mutex) {
     const auto found = candidates_.upper_bound(key);
     return found == candidates_.end() ? nullptr : found->second;

@@ -9,7 +9,7 @@ namespace keyway {
 
 using detail::TaskCore;
 
-// Stands in a lane's queue for a task that wants its permit back. It is never run: see came_back().
+// Stands in a lane's queue for a task that needs its permits again. It never runs: see came_back().
 class Waits::Returning final : public TaskCore {
  public:
   static Returning& make(OfTask& task) {
@@ -69,7 +69,7 @@ Result<void> begin_edge(WaitGraph::Edge& edge, TaskCore& waiter, const detail::I
 
 }  // namespace
 
-// One wait of a task; without an edge, a rest.
+// One wait of a task. A rest is a GroupWait whose edge is not linked.
 class Waits::GroupWait final : public detail::TaskWait {
  public:
   GroupWait(OfTask& task, bool in_own_lane) : task_(task), in_own_lane_(in_own_lane) {}
@@ -101,7 +101,7 @@ class Waits::GroupWait final : public detail::TaskWait {
   bool linked_ = false;
 };
 
-// A wait of a task that has no permits, because its submitter runs it or because it is ending.
+// A wait of a task without permits: its submitter runs it, or it is ending.
 class Waits::PermitlessWait final : public detail::TaskWait {
  public:
   Result<void> begin(TaskCore& waiter, const detail::IntendedWait& wait) {
@@ -128,15 +128,15 @@ std::uint32_t Waits::wants_back(const TaskCore& task) {
   MutexLock lock(mutex_);
   const auto found = tasks_.find(&task);
   if (found == tasks_.end()) return 0;
-  // A wait for a task of the own lane has given the permits back, or is about to.
+  // A wait for a task of the same lane has given the permits back, or is about to.
   const OfTask& of = *found->second;
   return of.lane_back || of.open_in_lane > 0 || of.in_check_in_lane > 0 ? task.units() : 0;
 }
 
 // ---- a wait begins
 
-// The graph checks the wait before anything is given back: a wait that is refused has nothing to take back. From the
-// check on, others count on the permits that this one is about to give back.
+// The graph checks the wait before the task gives permits back, so a refused wait need not get them
+// again. During the check, other checks already count on these permits.
 Result<std::unique_ptr<detail::TaskWait>> Waits::begin(TaskCore& waiter,
                                                        const detail::IntendedWait& wait) {
   if (!waiter.holds_permits()) {
@@ -146,6 +146,29 @@ Result<std::unique_ptr<detail::TaskWait>> Waits::begin(TaskCore& waiter,
   }
   const bool in_own_lane = wait.task != nullptr && &wait.task->owner() == &waiter.owner() &&
                            waiter.group_key() == wait.task->group_key();
+  OfTask& task = begin_check(waiter, in_own_lane);
+  auto begun = std::make_unique<GroupWait>(task, in_own_lane);
+  if (Result<void> linked = begun->begin(wait); !linked) {
+    MutexLock lock(mutex_);
+    end_check(task, in_own_lane);
+    forget_if_over(task);
+    return linked.error();
+  }
+  Aftermath aftermath(scheduler_);
+  accept(task, in_own_lane, aftermath);
+  // Unchecked waits may keep permits that other tasks of the lane need.
+  if (wait.is_last_of_unchecked) intake_.room_shrank(waiter.group_key(), aftermath);
+  return std::unique_ptr<detail::TaskWait>(std::move(begun));
+}
+
+std::unique_ptr<detail::TaskWait> Waits::begin_rest(TaskCore& waiter) {
+  OfTask& task = begin_check(waiter, /*in_own_lane=*/false);
+  Aftermath aftermath(scheduler_);
+  accept(task, /*in_own_lane=*/false, aftermath);
+  return std::make_unique<GroupWait>(task, /*in_own_lane=*/false);
+}
+
+Waits::OfTask& Waits::begin_check(TaskCore& waiter, bool in_own_lane) {
   OfTask* task = nullptr;
   bool leaves_again = false;
   {
@@ -155,52 +178,31 @@ Result<std::unique_ptr<detail::TaskWait>> Waits::begin(TaskCore& waiter,
     if (in_own_lane) ++task->in_check_in_lane;
     leaves_again = task->open > 0;
   }
-  // The wait of another branch gets the permits again that this branch took: the check must know.
+  // This branch gives back again the permits that it got from another branch's wait. The check must
+  // know.
   if (leaves_again) WaitGraph::instance().leaves_again(waiter);
-  auto begun = std::make_unique<GroupWait>(*task, in_own_lane);
-  if (Result<void> linked = begun->begin(wait); !linked) {
-    MutexLock lock(mutex_);
-    end_check(*task, in_own_lane);
-    forget_if_over(*task);
-    return linked.error();
-  }
-  Aftermath aftermath(scheduler_);
+  return *task;
+}
+
+void Waits::end_check(OfTask& task, bool in_own_lane) {
+  --task.in_check;
+  if (in_own_lane) --task.in_check_in_lane;
+}
+
+void Waits::accept(OfTask& task, bool in_own_lane, Aftermath& aftermath) {
   bool leaves_gate = false;
   {
     MutexLock lock(mutex_);
-    end_check(*task, in_own_lane);
-    ++task->open;
-    if (in_own_lane) ++task->open_in_lane;
-    leaves_gate = give_back(*task, aftermath);
+    end_check(task, in_own_lane);
+    ++task.open;
+    if (in_own_lane) ++task.open_in_lane;
+    leaves_gate = give_back(task, aftermath);
   }
-  let_others_in(waiter, leaves_gate, aftermath);
-  // Waits that nobody checked may keep a permit that others need.
-  if (wait.is_last_of_unchecked) intake_.room_shrank(waiter.group_key(), aftermath);
-  return std::unique_ptr<detail::TaskWait>(std::move(begun));
+  let_others_in(task.waiter, leaves_gate, aftermath);
 }
 
-std::unique_ptr<detail::TaskWait> Waits::begin_rest(TaskCore& waiter) {
-  bool leaves_again = false;
-  {
-    MutexLock lock(mutex_);
-    const auto found = tasks_.find(&waiter);
-    leaves_again = found != tasks_.end() && found->second->open > 0;
-  }
-  if (leaves_again) WaitGraph::instance().leaves_again(waiter);
-  Aftermath aftermath(scheduler_);
-  OfTask* task = nullptr;
-  bool leaves_gate = false;
-  {
-    MutexLock lock(mutex_);
-    task = &of(waiter);
-    ++task->open;
-    leaves_gate = give_back(*task, aftermath);
-  }
-  let_others_in(waiter, leaves_gate, aftermath);
-  return std::make_unique<GroupWait>(*task, /*in_own_lane=*/false);
-}
-
-// The graph hears of it first: others must not count on permits that the task will want back.
+// Tells the graph before the task gives the permits back: from then on, waits for this task depend
+// on its return.
 void Waits::branch_ends(TaskCore& waiter) noexcept {
   const auto may_give_back = [&]() KEYWAY_REQUIRES(mutex_) {
     const auto found = tasks_.find(&waiter);
@@ -258,18 +260,13 @@ void Waits::count(OfTask& task) {
 Runnable* Waits::give_back_permit(TaskCore& waiter) {
   MutexLock lock(mutex_);
   const auto found = tasks_.find(&waiter);
-  if (found == tasks_.end()) return nullptr;  // it goes on just now
+  if (found == tasks_.end()) return nullptr;  // its wait has just ended
   OfTask& task = *found->second;
   if (std::exchange(task.lane_back, true)) return nullptr;
   count(task);
   Lane& lane = *waiter.lane();
   const bool post = intake_.change(lane, [&] { return lane.give_back(waiter.units()); });
   return post ? &lane : nullptr;
-}
-
-void Waits::end_check(OfTask& task, bool in_own_lane) {
-  --task.in_check;
-  if (in_own_lane) --task.in_check_in_lane;
 }
 
 void Waits::forget_if_over(OfTask& task) {
@@ -308,7 +305,7 @@ Waits::Next Waits::begin_return(OfTask& task) {
 }
 
 void Waits::return_by(OfTask& task, Next next, Aftermath& aftermath) {
-  if (next == Next::kNothing) return;  // the task may be gone by now
+  if (next == Next::kNothing) return;  // the task may be freed by now
   Lane& lane = *task.waiter.lane();
   if (next == Next::kEnterLane) {
     TaskCore& returning = Returning::make(task);
@@ -332,7 +329,7 @@ void Waits::return_by(OfTask& task, Next next, Aftermath& aftermath) {
 void Waits::came_back(TaskCore& returning, std::uint32_t units) {
   Aftermath aftermath(scheduler_);
   OfTask& task = Returning::task_of(returning);
-  TaskCore& waiter = task.waiter;  // there at least until its branches are woken, after this
+  TaskCore& waiter = task.waiter;  // it lives at least until `aftermath` wakes its branches
   returning.release();
   WaitGraph::instance().came_back(waiter, units);
   bool still_waits = false;
@@ -344,11 +341,13 @@ void Waits::came_back(TaskCore& returning, std::uint32_t units) {
     still_waits = task.open > 0;
     go_on(task, aftermath);
   }
-  // Others began to wait while the permit was away: they may need it for what another branch of the task waits for.
+  // Waits that were accepted while the permit was away may need it to end, and another branch of
+  // this task may wait for them.
   if (still_waits) intake_.room_shrank(waiter.group_key(), aftermath);
 }
 
-// From the gate, while the task holds its lane's permit; unless another of its branches gave that back meanwhile.
+// The gate has given `task` a permit. If the lane's permit was given back meanwhile, the task
+// enters its lane, and the caller calls leave_gate() with the returned lane.
 Lane* Waits::has_global_permit(OfTask& task, Aftermath& aftermath) {
   Lane& lane = *task.waiter.lane();
   WaitGraph::instance().came_back_through_gate(task.waiter);

@@ -1,13 +1,37 @@
-// The waits of tasks, and the permits that they have given back meanwhile.
+// The waits of tasks, and the permits that waiting tasks have given back.
 //
-// A task that waits for another keeps its lane's permit, so that no other task comes between the halves of a serial
-// task; but it gives back what the other one needs: the global permit always, and the lane's own if the other is of the
-// same lane. It goes on when it has both again, in front of all tasks that wait to begin.
+// A task that waits for another one gives its global permit back. It keeps its lane's permit, so
+// that no other task runs between the halves of a serial task, unless the other task is of the same
+// lane: then it gives that permit back, too. It goes on when it has both permits again, ahead of
+// all tasks that have not begun.
 //
-// A coroutine may wait in several branches at once. A branch goes on when its own wait is over and the task has its
-// permits; when that branch ends or waits again, the task gives back what the waits of the others need.
+// A coroutine may wait in several branches. A branch goes on when its own wait has ended and the
+// task has its permits. When that branch ends or waits again, the task gives back what its other
+// waits need.
 //
-// A wait's life: begin -> checked by the WaitGraph -> permits given back -> ... -> end -> [lane] -> [gate] -> woken
+// The steps of a wait: begin -> WaitGraph check -> permits given back -> ... -> end -> [lane] ->
+// [gate] -> woken
+//
+// The permits of a task with waits (OfTask), under mutex_:
+//
+//   state     flags                        the task
+//   holds     neither permit is back       runs a branch, or its waits need none of its permits
+//   away      lane_back or gate_back       waits, without the permits that it gave back
+//   at gate   returning, not lane_back     stands at the gate for a global permit; it holds its lane's
+//   in lane   returning, lane_back         stands in its lane's queue, as a Returning
+//
+//   state     event                        next state
+//   holds     a wait or a rest begins      away, or holds if the wait needs none of the permits
+//   holds     a branch ends                the same, for the waits of the other branches
+//   holds     a wait ends                  holds; its branch is woken
+//   away      a wait ends                  in lane if lane_back, otherwise at gate
+//   at gate   another wait ends            at gate; its branch is woken with the others
+//   in lane   another wait ends            in lane; its branch is woken with the others
+//   at gate   the gate gives a permit      holds, and the branches are woken; if lane_back was set
+//                                          meanwhile, in lane, and the permit goes to the next lane
+//   in lane   came_back()                  holds; the branches are woken
+//   any       give_back_permit()           lane_back is set, so holds becomes away
+//   holds     no wait is left              the OfTask is freed
 //
 // Thread safety: every method from any thread.
 #pragma once
@@ -33,16 +57,19 @@ class Waits {
                                                   const detail::IntendedWait& wait)
       KEYWAY_EXCLUDES(mutex_);
   void branch_ends(detail::TaskCore& waiter) noexcept KEYWAY_EXCLUDES(mutex_);
-  // The calling task will do nothing for a while: it gives its global permit back, if there is a global limit.
+  // A rest: the calling task gives its global permit back, if there is a global limit, until the
+  // wait ends.
   std::unique_ptr<detail::TaskWait> begin_rest(detail::TaskCore& task) KEYWAY_EXCLUDES(mutex_);
-  // A waiting task gives its lane's permit back for the rest of the wait. Returns the lane to post, or null.
+  // Takes the lane's permit from a waiting task until it goes on. Returns the lane to post, or
+  // null.
   Runnable* give_back_permit(detail::TaskCore& waiter) KEYWAY_EXCLUDES(mutex_);
 
-  // Whether the task waits, or wants its permits back.
+  // Whether the task waits, or has not got its permits back.
   bool is_waiting(const detail::TaskCore& task) KEYWAY_EXCLUDES(mutex_);
-  // The permits of its lane that the task gave back, or is about to, and wants again; 0: none.
+  // The number of lane permits that the task has given back, or is about to give back; 0: none.
   std::uint32_t wants_back(const detail::TaskCore& task) KEYWAY_EXCLUDES(mutex_);
-  // For the worker that took `returning` from its lane: the task it stands for has its permits again.
+  // For the worker that took `returning` from its lane: gives its permits to the task that it
+  // stands for.
   void came_back(detail::TaskCore& returning, std::uint32_t units) KEYWAY_EXCLUDES(mutex_);
 
  private:
@@ -50,7 +77,8 @@ class Waits {
   class PermitlessWait;
   class Returning;
 
-  // The waits of one task, from its first one until the last is over and it has its permits.
+  // The waits of one task, from its first wait until all waits have ended and the task has its
+  // permits.
   struct OfTask final : GlobalGate::Returner {
     OfTask(Waits& all, detail::TaskCore& task) : waits(all), waiter(task) {}
     Lane* go_on(Aftermath& aftermath) override { return waits.has_global_permit(*this, aftermath); }
@@ -59,23 +87,29 @@ class Waits {
     Waits& waits;
     detail::TaskCore& waiter;
     bool has_permits() const { return !lane_back && !gate_back; }
-    // Whether nothing of it is needed any more.
+    // Whether the object can be freed.
     bool is_over() const { return open == 0 && in_check == 0 && over.empty() && has_permits(); }
 
-    int in_check = 0;  // waits that the graph checks just now
+    int in_check = 0;  // waits that the WaitGraph is checking
     int in_check_in_lane = 0;
-    int open = 0;            // waits that were accepted, and are not over
-    int open_in_lane = 0;    // of these, those for tasks of the own lane
-    bool lane_back = false;  // given back
-    bool gate_back = false;
-    bool returning = false;  // it stands in its lane, or at the gate
-    bool uncounted = false;
-    std::vector<detail::Wakeup*> over;  // of branches that go on when the permits are there
+    int open = 0;                       // accepted waits that have not ended
+    int open_in_lane = 0;               // of these, waits for tasks of the same lane
+    bool lane_back = false;             // the lane's permits are given back
+    bool gate_back = false;             // the global permit is given back
+    bool returning = false;             // the task stands in its lane's queue, or at the gate
+    bool uncounted = false;             // see count()
+    std::vector<detail::Wakeup*> over;  // of branches whose wait has ended; go_on() wakes them
   };
   enum class Next { kNothing, kEnterLane, kEnterGate };
 
   OfTask& of(detail::TaskCore& waiter) KEYWAY_REQUIRES(mutex_);
-  // Gives back what the open waits need; let_others_in() comes next. True: it also leaves the gate.
+  // From begin_check() to end_check() the task stays in tasks_, and other checks count on the
+  // permits that the wait will give back. accept() ends the check and opens the wait.
+  OfTask& begin_check(detail::TaskCore& waiter, bool in_own_lane) KEYWAY_EXCLUDES(mutex_);
+  void end_check(OfTask& task, bool in_own_lane) KEYWAY_REQUIRES(mutex_);
+  void accept(OfTask& task, bool in_own_lane, Aftermath& aftermath) KEYWAY_EXCLUDES(mutex_);
+  // Gives back the permits that the open waits need. The caller calls let_others_in() next. True:
+  // it leaves the gate.
   bool give_back(OfTask& task, Aftermath& aftermath) KEYWAY_REQUIRES(mutex_);
   void let_others_in(detail::TaskCore& waiter, bool leaves_gate, Aftermath& aftermath)
       KEYWAY_EXCLUDES(mutex_);
@@ -83,7 +117,6 @@ class Waits {
   Next begin_return(OfTask& task) KEYWAY_REQUIRES(mutex_);
   void return_by(OfTask& task, Next next, Aftermath& aftermath) KEYWAY_EXCLUDES(mutex_);
   void go_on(OfTask& task, Aftermath& aftermath) KEYWAY_REQUIRES(mutex_);
-  void end_check(OfTask& task, bool in_own_lane) KEYWAY_REQUIRES(mutex_);
   void forget_if_over(OfTask& task) KEYWAY_REQUIRES(mutex_);
   void end(OfTask& task, bool in_own_lane, detail::Wakeup& wakeup) KEYWAY_EXCLUDES(mutex_);
   Lane* has_global_permit(OfTask& task, Aftermath& aftermath) KEYWAY_EXCLUDES(mutex_);

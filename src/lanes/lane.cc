@@ -243,14 +243,16 @@ void Lane::count(LaneOutcome outcome) {
   if (outcome == LaneOutcome::kCancelled) ++rare().cancelled;
 }
 
-bool Lane::set_limits(LaneLimits limits) {
+bool Lane::set_limits(LaneLimits limits, LimitPart part) {
   SpinGuard dispatch(dispatch_);
   {
     SpinGuard intake(intake_);
-    limit_ = limits.running;
-    waiting_limit_.store(limits.waiting, std::memory_order_relaxed);
+    if (part != LimitPart::kWaiting) limit_ = limits.running;
+    if (part != LimitPart::kRunning) {
+      waiting_limit_.store(limits.waiting, std::memory_order_relaxed);
+      careful_ = ranks_ != nullptr || limits.waiting != kNoLimit;
+    }
     sure_room_ = 0;
-    careful_ = ranks_ != nullptr || limits.waiting != kNoLimit;
   }
   return take_up_turn();
 }

@@ -50,6 +50,9 @@ struct LaneLimits {
   std::uint32_t waiting = kNoLimit;  // how many more the lane itself may hold back
 };
 
+// Which of a lane's limits to set.
+enum class LimitPart : std::uint8_t { kBoth, kRunning, kWaiting };
+
 // What becomes of a permit that is given back.
 enum class LaneOutcome : std::uint8_t { kSucceeded, kFailed, kCancelled };
 
@@ -155,8 +158,8 @@ class alignas(64) Lane final : public Runnable {
   };
   Withdrawn withdraw(Waiter& waiter, bool expired = false) KEYWAY_EXCLUDES(intake_, dispatch_);
 
-  // If `old` still stands in the queue, it leaves as if withdrawn and `newcomer` enters, whether the queue is full or
-  // not: in its place if both have the same rank, otherwise where its own rank puts it.
+  // If `old` stands in the queue, withdraws it and enters `newcomer`, even if the queue is full: in
+  // the place of `old` if both have the same rank, otherwise by its own rank.
   Withdrawn replace(Waiter& old, Waiter& newcomer) KEYWAY_EXCLUDES(intake_, dispatch_);
 
   // All waiters leave, but for those who `stay`. Gives them as a chain by `next`, first in first.
@@ -170,8 +173,8 @@ class alignas(64) Lane final : public Runnable {
     return rare_ != nullptr && number <= rare_->stop_up_to;
   }
 
-  // For a task that holds permits and waits for another one of the lane: it gives them back, uncounted, and comes
-  // again in front of all others. The lane stays until then. True if the caller must post the turn.
+  // Gives back the permits of a task that waits. It does not count as an end: the task returns by
+  // enter_in_front(), and the lane is not freed before. True if the caller must post the turn.
   bool give_back(std::uint32_t units = 1) KEYWAY_EXCLUDES(intake_, dispatch_);
   Entered enter_in_front(Waiter& waiter) KEYWAY_EXCLUDES(intake_, dispatch_);  // without priority
 
@@ -182,14 +185,15 @@ class alignas(64) Lane final : public Runnable {
   }
 
   // Takes effect at once. True if the caller must post the turn.
-  bool set_limits(LaneLimits limits) KEYWAY_EXCLUDES(intake_, dispatch_);
+  bool set_limits(LaneLimits limits, LimitPart part = LimitPart::kBoth)
+      KEYWAY_EXCLUDES(intake_, dispatch_);
   // While it is paused nobody new is taken; who has begun goes on. Result as above.
   bool set_paused(bool paused) KEYWAY_EXCLUDES(intake_, dispatch_);
   LaneLimits limits() const KEYWAY_EXCLUDES(intake_, dispatch_);
   LaneCounts counts() const KEYWAY_EXCLUDES(intake_, dispatch_);
-  // No task runs or waits here, or will come back: see give_back().
+  // Whether no task runs, waits or will return here: see give_back().
   bool empty() const KEYWAY_EXCLUDES(intake_, dispatch_);
-  // The same, and no worker is on its way with the turn: the lane may be freed.
+  // The same, and no worker has the turn: the lane may be freed.
   bool idle() const KEYWAY_EXCLUDES(intake_, dispatch_);
   // If it is idle: adds up what it has counted, and says true.
   bool retire(LaneCounts& sum) const KEYWAY_EXCLUDES(intake_, dispatch_);
@@ -233,8 +237,8 @@ class alignas(64) Lane final : public Runnable {
   std::uint32_t needed_for(const Waiter& waiter, bool outside = false) const
       KEYWAY_EXCLUDES(intake_, dispatch_);
 
-  // Whether, since the last call, a task has entered that makes needed_for() of others larger than the permits that are
-  // free. Then tasks that wait here may have to give permits back.
+  // Whether a task has entered since the last call that raised needed_for() of other tasks above
+  // the free permits. Then waiting tasks of the lane may have to give permits back.
   bool take_need_grew() KEYWAY_EXCLUDES(intake_, dispatch_);
 
   // The limits in force were forgotten: whoever enters next resolves them anew.
@@ -288,10 +292,10 @@ class alignas(64) Lane final : public Runnable {
   using Levels = std::map<int, WaiterList, std::greater<>>;
   struct Ranks {
     Levels levels;                                 // by priority; none is empty
-    std::uint64_t extra_waiting = 0;               // what those who wait cost above 1 each
-    std::map<std::uint32_t, std::uint64_t> costs;  // of those: how many have each cost
+    std::uint64_t extra_waiting = 0;               // the sum of (cost - 1) of the queued tasks
+    std::map<std::uint32_t, std::uint64_t> costs;  // how many queued tasks have each cost above 1
     bool need_grew = false;                        // see take_need_grew()
-    std::uint64_t extra_running = 0;               // the same of those who run
+    std::uint64_t extra_running = 0;               // the sum of (cost - 1) of the running tasks
   };
   void begin_ranks() KEYWAY_REQUIRES(intake_, dispatch_) {
     if (ranks_ == nullptr) ranks_ = std::make_unique<Ranks>();
@@ -332,7 +336,7 @@ class alignas(64) Lane final : public Runnable {
   std::uint64_t tasks_running() const KEYWAY_REQUIRES(dispatch_) {
     return running_ - (ranks_ == nullptr ? 0 : ranks_->extra_running);
   }
-  // Tasks that gave their permit back and have not come again.
+  // The number of tasks that gave their permits back and have not returned.
   std::uint64_t away() const KEYWAY_REQUIRES(dispatch_) {
     return rare_ == nullptr ? 0 : rare_->given_back - rare_->came_back;
   }

@@ -9,8 +9,9 @@
 
 namespace keyway {
 
-// A waiting task needs as many permits as the costliest task in its queue: see needed_for(). Tasks that hold permits here
-// and wait are among those that run, so with enough permits for all of them nothing waits for more than before.
+// A queued task needs as many permits as the costliest task of its queue: see needed_for().
+// running_ includes the permits of waiting tasks, so if `units` are free besides, the new task
+// delays no other.
 void Lane::count_cost(std::uint32_t cost) {
   if (cost == 1) return;
   const std::uint32_t largest = ranks_->costs.empty() ? 1 : ranks_->costs.rbegin()->first;

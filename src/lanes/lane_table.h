@@ -44,7 +44,7 @@ class LaneTable {
   enum class Entered : std::uint8_t { kIn, kFull, kClosed, kNeedsLimits };
   struct Entry {  // small enough to be returned in registers
     Entered entered;
-    bool has_new_limits = false;  // the lane was there, and its limits have changed
+    bool has_new_limits = false;  // the lane existed, and has new limits
     Lane* needs_turn = nullptr;   // the caller must post this lane's turn
   };
 

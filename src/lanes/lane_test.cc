@@ -160,6 +160,16 @@ TEST_F(LaneTest, AHigherLimitLetsMoreInAtOnce) {
   EXPECT_FALSE(lane_.set_limits({.running = 5})) << "nobody waits";
 }
 
+TEST_F(LaneTest, EachLimitCanBeSetWithoutTheOther) {
+  lane_.set_limits({.running = 3, .waiting = 5});
+  lane_.set_limits({.running = 7}, LimitPart::kRunning);
+  EXPECT_EQ(lane_.limits().running, 7U);
+  EXPECT_EQ(lane_.limits().waiting, 5U);
+  lane_.set_limits({.waiting = 9}, LimitPart::kWaiting);
+  EXPECT_EQ(lane_.limits().running, 7U);
+  EXPECT_EQ(lane_.limits().waiting, 9U);
+}
+
 TEST_F(LaneTest, ALowerLimitHoldsAsSoonAsEnoughHaveFinished) {
   lane_.set_limits({.running = 3});
   for (std::size_t i = 0; i < 5; ++i) enter(i);

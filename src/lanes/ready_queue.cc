@@ -45,7 +45,7 @@ Runnable* ReadyQueue::next_of(Runnable& item) {
     if (spins < kSpinsBeforeYield) {
       cpu_relax();
     } else {
-      yield_thread();  // whoever appends was preempted
+      yield_thread();  // the appending thread was preempted
     }
   }
 }

@@ -15,7 +15,8 @@ class WaiterList {
   bool empty() const { return ends_.next == &ends_; }
   Waiter* front() const { return ends_.next; }         // REQUIRES: not empty
   const Waiter* end_marker() const { return &ends_; }  // what the last one's `next` is
-  // The one in front of `waiter`, or the last one if that is null; null: there is none. REQUIRES: `waiter` is in the list.
+  // The waiter in front of `waiter`, or null; the last waiter of the list if `waiter` is null.
+  // REQUIRES: `waiter` is in the list, or null.
   const Waiter* in_front_of(const Waiter* waiter) const {
     const Waiter* found = waiter != nullptr ? waiter->previous : ends_.previous;
     return found != &ends_ ? found : nullptr;

@@ -9,7 +9,8 @@
 
 namespace keyway::detail {
 
-// The coroutines that this thread has to resume, of which no scheduler is known.
+// The coroutines that this thread has to resume. They are not keyway::Tasks, so they have no
+// scheduler.
 class AsyncLock::Line final : ThreadContext::Deferred {
  public:
   static void resume(AsyncLock& lock) {
@@ -47,18 +48,18 @@ AsyncLock::AsyncLock(LockTable& table, std::string_view key, std::size_t hash, L
 
 bool AsyncLock::begin(std::coroutine_handle<> coroutine) {
   coroutine_ = coroutine;
-  if (const Result<void> begun = wait_.begin(/*blocks=*/false); !begun)
-    throw Exception(begun.error());
   since = context_ != nullptr ? context_->scheduler->now() : std::chrono::steady_clock::now();
   if (context_ != nullptr && context_->stop.stop_possible()) {
     on_stop_.emplace(context_->stop, OnStop{this});
   }
-  const LockTable::Entered entered = table_.acquire_or_wait(key_, hash_, *this);
-  const bool waits =
-      entered == LockTable::Entered::kIsFirst || entered == LockTable::Entered::kWaits;
-  if (waits || context_ == nullptr) return waits;
-  wait_.end(
-      *this);  // it goes on when it has its permits, perhaps at once: nothing of this may be touched any more
+  const Result<void> begun = wait_.begin(/*blocks=*/false);
+  if (!begun && table_.withdraw(hash_, *this)) throw Exception(begun.error());
+  // acq_rel: `cancelled` is written before leave_line(), and read after it.
+  const bool goes_on =
+      !wait_.stands_in_line() || first_has_come_.exchange(true, std::memory_order_acq_rel);
+  if (!goes_on) return true;  // another thread may resume it by now: nothing of this may be touched
+  if (context_ == nullptr) return false;
+  wait_.end(*this);  // it goes on when it has its permits, perhaps at once
   return true;
 }
 
@@ -75,12 +76,17 @@ LockTable::Held AsyncLock::end() {
 }
 
 void AsyncLock::stop() {
-  if (table_.withdraw(hash_, *this, /*cancels=*/true)) wait_.end(*this);
+  if (table_.withdraw(hash_, *this, /*cancels=*/true)) leave_line();
 }
 
-// A coroutine of which no scheduler is known goes on on the thread that released the lock. If that thread is in such a
-// coroutine itself, it goes on when that one returns, so that the stack does not grow with the line; or on another
-// thread, if that one blocks.
+void AsyncLock::leave_line() {
+  if (first_has_come_.exchange(true, std::memory_order_acq_rel)) wait_.end(*this);
+}
+
+// A coroutine without a scheduler goes on on the thread that released the lock. If that thread is
+// inside such a coroutine already, the new one waits until the first returns, so that the stack
+// does not grow with the number of waiters; if the first one blocks, a thread of the background
+// pool resumes the new one.
 void AsyncLock::wake() noexcept {
   context_ != nullptr ? resumption_.post(coroutine_, *context_) : Line::resume(*this);
 }

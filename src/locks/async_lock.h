@@ -1,8 +1,8 @@
 // A coroutine that waits for a lock.
 //
-// It may be told that the lock is its own, or be asked to stop, on other threads at any moment once it stands in
-// line; both are decided under the shard's lock, so one of them comes true, and that one resumes the coroutine. Nothing
-// of this object may be touched then.
+// Once it stands in line, other threads may grant it the lock or stop it at any time. Both take the
+// shard's lock, so only the first has an effect, and resumes the coroutine. Then this object may be
+// destroyed, and must not be touched.
 #pragma once
 
 #include <coroutine>
@@ -19,8 +19,8 @@ namespace keyway::detail {
 
 class AsyncLock final : public LockWaiter, private Wakeup {
  public:
-  // `context`: null for a coroutine that is not a keyway::Task; it belongs to nobody, and is resumed by whoever
-  // releases the lock.
+  // `context`: null for a coroutine that is not a keyway::Task. The thread that releases the lock
+  // resumes such a coroutine.
   AsyncLock(LockTable& table, std::string_view key, std::size_t hash, LockMode wanted,
             const TaskContext* context);
 
@@ -36,8 +36,10 @@ class AsyncLock final : public LockWaiter, private Wakeup {
     void operator()() const { lock->stop(); }
   };
 
-  void granted() noexcept override { wait_.end(*this); }
+  void granted() noexcept override { leave_line(); }
   void stop();
+  // It stood in line, and does no more.
+  void leave_line();
   void wake() noexcept override;
 
   LockTable& table_;
@@ -47,6 +49,8 @@ class AsyncLock final : public LockWaiter, private Wakeup {
   std::coroutine_handle<> coroutine_;
   Resumption resumption_;
   LockWait wait_;
+  // begin() may still be at work when it is told that the lock is its own: the second of the two goes on.
+  Atomic<bool> first_has_come_{false};
   std::optional<std::stop_callback<OnStop>> on_stop_;
 };
 

@@ -44,7 +44,7 @@ class BlockedThread final : public LockWaiter {
                          .yields = is_first ? kYieldsBeforeSleep : 0});
   }
 
-  // Waitable. A nudge means that it has come first: then it spins again.
+  // Waitable. A nudge says that this waiter is now the first in line: it spins again.
   bool done() const { return wakeup_.done(); }
   std::uint32_t announce() { return wakeup_.announce(); }
   const detail::Atomic<std::uint32_t>& word() const { return wakeup_.word(); }
@@ -129,16 +129,14 @@ KeyLocks::Guard KeyLocks::lock_waiting(std::string_view key, std::size_t hash,
                                        const Duration* timeout, std::stop_token stop) {
   BlockedThread waiter(&operation, mode, timeout != nullptr);
   detail::LockWait wait(*table_, key, hash, waiter);
-  if (const Result<void> begun = wait.begin(/*blocks=*/true); !begun) {
-    throw Exception(begun.error());
-  }
-  Scheduler* scheduler = operation.scheduler();
-  waiter.since = now_of(scheduler);
+  waiter.since = now_of(operation.scheduler());
   const TimePoint deadline =
       timeout == nullptr ? TimePoint::max() : time_after(waiter.since, *timeout);
-  const LockTable::Entered entered = table_->acquire_or_wait(key, hash, waiter);
-  if (entered != LockTable::Entered::kHasIt) {
-    const bool is_first = entered == LockTable::Entered::kIsFirst;
+  if (const Result<void> begun = wait.begin(/*blocks=*/true); !begun) {
+    if (table_->withdraw(hash, waiter)) throw Exception(begun.error());
+  }
+  if (wait.stands_in_line()) {
+    const bool is_first = wait.entered() == LockTable::Entered::kIsFirst;
     const TimePoint* until = deadline != TimePoint::max() ? &deadline : nullptr;
     const WaitEnd end = waiter.wait(is_first, until, stop);
     if (end != WaitEnd::kDone) {
@@ -147,7 +145,7 @@ KeyLocks::Guard KeyLocks::lock_waiting(std::string_view key, std::size_t hash,
         if (end == WaitEnd::kTimedOut) return {};
         throw_wait_ended(key, end);
       }
-      waiter.wait(is_first, nullptr, {});  // it is being told just now
+      waiter.wait(is_first, nullptr, {});  // another thread has granted the lock, and is waking it
     }
   }
   wait.end();
@@ -272,19 +270,18 @@ std::vector<LockHolder> KeyLocks::holders(std::string_view key) const {
 LockExplanation KeyLocks::explain(std::string_view key) const {
   LockExplanation explanation{.key = std::string(key)};
   std::vector<detail::LockHold> holds;
-  std::optional<TimePoint> since;
-  Scheduler* scheduler = nullptr;
   table_->with_entry(key, LockTable::hash(key), [&](const LockEntry* entry) {
     if (entry == nullptr) return;
     holds = detail::holds_of(*entry);
     for (const Waiter& waiter : entry->waiters) {
       const auto& waiting = static_cast<const LockWaiter&>(waiter);
       if (explanation.waiting++ > 0) continue;
-      since = waiting.since;
-      scheduler = waiting.operation != nullptr ? waiting.operation->scheduler() : nullptr;
+      // The scheduler outlives a waiter that stands in line; afterwards it may be gone.
+      const Operation* operation = waiting.operation;
+      const Scheduler* scheduler = operation != nullptr ? operation->scheduler() : nullptr;
+      explanation.first_waits = now_of(scheduler) - waiting.since;
     }
   });
-  if (since) explanation.first_waits = now_of(scheduler) - *since;
   for (const detail::LockHold& hold : holds) {
     const std::string name = detail::operation_name(hold.operation);
     if (hold.exclusive > 0) {

@@ -247,12 +247,13 @@ std::vector<LockHold> holds_of(const LockEntry& entry) {
 
 namespace {
 
-// Those that stand in line before `waiter` have the lock first, and then need a thread and perhaps permits to go on. The
-// next one in front depends on those before it; but one that may give up is passed over.
+// Waiters ahead of `waiter` get the lock first, and then need a thread and perhaps permits to go
+// on. Only the next one ahead is added, because its own wait depends on those before it. A waiter
+// with a timeout may leave the line, so the search goes on past it.
 void add_those_in_front(const LockEntry& entry, const Operation& operation,
                         const LockWaiter* waiter, std::vector<std::uint64_t>& found) {
   const bool stands_in_line = waiter != nullptr && WaiterList::linked(*waiter);
-  const Waiter* place = stands_in_line ? waiter : nullptr;  // null: behind all
+  const Waiter* place = stands_in_line ? waiter : nullptr;  // null: the end of the line
   while ((place = entry.waiters.in_front_of(place)) != nullptr) {
     const auto& ahead = static_cast<const LockWaiter&>(*place);
     if (ahead.operation != nullptr && !operation.is_within(ahead.operation->id())) {
@@ -264,8 +265,8 @@ void add_those_in_front(const LockEntry& entry, const Operation& operation,
 
 }  // namespace
 
-// A shared lock does not conflict with shared holds; then exclusive waiters that stand before it in line are in the way, and
-// they wait for all holders. If every hold is exclusive, all of them are in the way in any case.
+// A shared request does not conflict with shared holds. But if an exclusive waiter stands ahead of
+// it, that waiter needs all holders to release, so all of them are in the way.
 std::vector<std::uint64_t> holders_in_the_way(const LockEntry& entry, const Operation& operation,
                                               LockMode mode, const LockWaiter* waiter) {
   std::vector<std::uint64_t> found;
@@ -282,7 +283,7 @@ std::vector<std::uint64_t> holders_in_the_way(const LockEntry& entry, const Oper
     }
     return true;
   });
-  // An operation that holds the lock already does not wait for others in line.
+  // An operation that already holds the lock is granted it ahead of the line.
   const bool holds =
       !all_holds(entry, [&](const LockHold& hold) { return !operation.is_within(hold.operation); });
   if (!holds) add_those_in_front(entry, operation, waiter, found);

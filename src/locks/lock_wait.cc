@@ -8,7 +8,11 @@ namespace keyway::detail {
 
 Result<void> LockWait::begin(bool blocks) {
   const Operation* operation = waiter_.operation;
-  if (operation == nullptr) return {};
+  if (operation == nullptr) {
+    stand_in_line();
+    return {};
+  }
+  (void)operation->id();  // the graph finds the wait by it
   if (TaskCore* task = operation->task()) {
     auto begun = task->owner().begin_wait(
         *task,
@@ -21,10 +25,13 @@ Result<void> LockWait::begin(bool blocks) {
   edge_.lock = this;
   edge_.bounded = waiter_.bounded;
   if (blocks) edge_.block_this_thread();
-  // Nothing depends on a thread that is no scheduler's and holds no lock.
+  // No wait depends on a thread that belongs to no scheduler and holds no lock.
   const bool may_be_in_the_way =
       edge_.blocks_a_thread() || operation->parent() != nullptr || operation->locks_held > 0;
-  if (!may_be_in_the_way) return {};
+  if (!may_be_in_the_way) {
+    stand_in_line();
+    return {};
+  }
   Result<void> begun = WaitGraph::instance().begin(edge_);
   linked_ = begun.ok();
   return begun;

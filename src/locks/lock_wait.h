@@ -1,4 +1,4 @@
-// A wait for a lock, as the graph of all waits sees it.
+// A wait for a lock in the WaitGraph.
 #pragma once
 
 #include <memory>
@@ -13,32 +13,40 @@ namespace keyway::detail {
 
 class LockWait final : private WantedLock {
  public:
-  LockWait(const LockTable& table, std::string_view key, std::size_t hash, LockWaiter& waiter)
+  LockWait(LockTable& table, std::string_view key, std::size_t hash, LockWaiter& waiter)
       : table_(table), key_(key), hash_(hash), waiter_(waiter) {}
   ~LockWait() { forget(); }
   LockWait(const LockWait&) = delete;
   LockWait& operator=(const LockWait&) = delete;
 
-  // Comes before it stands in line. `blocks`: the calling thread waits, not a coroutine. Within a task, it is that task's
-  // wait: others may have its global permit meanwhile. An error (kWaitCycle, kNoThread) if the wait would never end.
+  // Stands in line, or takes the lock at once: see entered(). `blocks`: the wait blocks the calling
+  // thread, and is not a coroutine's. A task gives its global permit back for the wait. An error
+  // (kWaitCycle, kNoThread) if the wait would never end: the caller then withdraws from the line,
+  // unless it was given the lock meanwhile.
   Result<void> begin(bool blocks);
-  // The wait is over. Wakes when the task has its permits again, perhaps at once.
+  LockTable::Entered entered() const { return entered_; }
+  bool stands_in_line() const {
+    return entered_ == LockTable::Entered::kIsFirst || entered_ == LockTable::Entered::kWaits;
+  }
+  // Ends the wait. Wakes when the task has its permits again, perhaps at once.
   void end(Wakeup& wakeup);
-  // The same for a thread: blocks until the permits are back.
+  // The same for a thread: blocks until the task has its permits.
   void end();
-  // The waiter has gone on.
+  // Unlinks the wait, when the waiter has gone on.
   void forget();
 
  private:
+  void stand_in_line() override { entered_ = table_.acquire_or_wait(key_, hash_, waiter_); }
   std::vector<std::uint64_t> in_the_way_of(const Operation& waiter) const override;
   std::string name() const override { return "key \"" + std::string(key_) + '"'; }
 
-  const LockTable& table_;
+  LockTable& table_;
   const std::string_view key_;
   const std::size_t hash_;
   LockWaiter& waiter_;
+  LockTable::Entered entered_ = LockTable::Entered::kCancelled;
   std::unique_ptr<TaskWait> of_task_;
-  // Of a wait outside of tasks.
+  // For a waiter that is not a task.
   WaitGraph::Edge edge_;
   bool linked_ = false;
 };

@@ -1,9 +1,9 @@
-// The one way in which a thread of Keyway, or one that calls it, waits.
+// block(): how every thread in Keyway waits.
 //
-// A waiting thread never runs other work on its stack: that work could need what the waiter holds, and the waiter
-// could not go on before it. A thread pool starts another thread instead; a driven scheduler does its steps elsewhere (a
-// simulation runs every item on a stack of its own). Where neither is possible, the WaitGraph refuses the wait
-// before it begins. So every wait that was accepted leaves a thread for what it waits for.
+// A waiting thread never runs other work on its stack. That work could need a lock or a permit that
+// the waiter holds, and the waiter could not go on before the work returns. Instead, a thread pool
+// starts another thread, and a simulation runs every item on a stack of its own. If neither is
+// possible, the WaitGraph refuses the wait. So every accepted wait leaves a thread for its target.
 #pragma once
 
 #include <concepts>
@@ -22,9 +22,10 @@ enum class WaitEnd { kDone, kTimedOut, kStopped, kStuck };
 
 // What a thread can wait for.
 //   done()      whether the wait is over
-//   announce()  says that somebody sleeps, and gives the value of word() to sleep on; done() is looked at afterwards
-//   word()      changes, and is woken, when done() becomes true
-//   kick()      changes word() and wakes it, from any thread, so that the waiter looks again
+//   announce()  publishes that the caller is about to sleep, and returns the value of word() to sleep on; block()
+//               calls done() once more before it sleeps
+//   word()      a futex; it changes, and its sleepers are woken, when done() becomes true
+//   kick()      from any thread: changes word() and wakes its sleepers, which call done() again
 //   spin_again()  optional: whether to spin once more before the next sleep
 template <class T>
 concept Waitable = requires(T& what) {
@@ -37,19 +38,21 @@ concept Waitable = requires(T& what) {
 struct WaitOptions {
   const TimePoint* deadline = nullptr;
   std::stop_token stop{};
-  int spins = 0;   // how often to look before the first sleep
-  int yields = 0;  // and after that, yielding the core between two looks
-  // Of what is waited for. If it is driven, the waiter drives it, unless it is in a run() itself.
+  int spins = 0;   // calls of done() before the first sleep
+  int yields = 0;  // further calls of done(), with a yield of the core after each
+  // The target's scheduler. If it is driven and the caller is not inside a run(), the caller drives
+  // it.
   Scheduler* scheduler = nullptr;
 };
 
-// Where the calling thread sleeps while it waits for something of `target`; null: in the kernel.
+// The scheduler in which the calling thread sleeps while it waits for work of `target`; null: it
+// sleeps in the kernel.
 inline Scheduler* sleeping_place(Scheduler* target) {
   if (Scheduler* here = Scheduler::current()) return here;
   return target != nullptr && target->is_driven() ? target : nullptr;
 }
 
-// The calling thread's blocking region, if it is a scheduler's.
+// Tells the calling thread's scheduler, if it has one, that the thread may block in this scope.
 class BlockingRegion {
  public:
   BlockingRegion() : scheduler_(Scheduler::current()) {

@@ -1,4 +1,4 @@
-// Says which scheduler's run() the calling thread is in: see Scheduler::current().
+// Sets Scheduler::current() of the calling thread for a scope.
 #pragma once
 
 #include <utility>

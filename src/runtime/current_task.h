@@ -1,5 +1,5 @@
-// The operation that runs on this thread just now, innermost first, and with it the task: what a wait inside a
-// task, and a lock, must know.
+// The stack of operations that the calling thread runs, and their tasks. Waits and locks belong to
+// the innermost one.
 #pragma once
 
 #include "keyway/detail/operation.h"
@@ -32,8 +32,8 @@ class CurrentTaskScope {
     if (here.innermost_scope != nullptr) return *here.innermost_scope->operation_;
     return here.outside != nullptr ? *here.outside : thread_;
   }
-  // A coroutine resumes another one, of which it was a part. A foreign awaitable may have resumed it inside another task:
-  // that task's scope stays as it is.
+  // The running coroutine resumes the coroutine `operation`, of which it was a part. If a foreign
+  // awaitable resumed it inside another task, the scope of that task stays as it is.
   static void continue_as(const Operation& operation) {
     CurrentTaskScope* innermost = ThreadContext::here().innermost_scope;
     if (innermost == nullptr || !innermost->operation_->is_part_of(operation)) return;

@@ -37,7 +37,7 @@ class ExecutorScheduler final : public Scheduler {
   }
 
   void post(Runnable& runnable) override {
-    // execute() is the user's, and may block: then other timers would be late.
+    // The user's execute() may block, which would delay other timers.
     const bool on_timer_thread = service_.is_this_thread();
     {
       MutexLock lock(mutex_);
@@ -55,7 +55,7 @@ class ExecutorScheduler final : public Scheduler {
   TimePoint now() const override { return std::chrono::steady_clock::now(); }
   void add_timer(Timer& timer, TimePoint deadline) override { service_.add_timer(timer, deadline); }
   bool cancel_timer(Timer& timer) override { return service_.cancel_timer(timer); }
-  // An executor of which nothing is known may have a single thread.
+  // An executor whose thread count is unknown may have a single thread.
   std::size_t max_threads() const override { return std::max(1U, options_.threads); }
   bool wait_for_turns_in_progress(const TimePoint* deadline) override {
     MutexLock lock(mutex_);
@@ -92,7 +92,7 @@ class ExecutorScheduler final : public Scheduler {
   }
 
  private:
-  // Calls execute() for what timers have posted, on a thread of the background pool.
+  // Calls execute() for items that timers have posted, on a thread of the background pool.
   class Poster final : public Runnable {
    public:
     explicit Poster(ExecutorScheduler& scheduler) : scheduler_(scheduler) {}
@@ -103,7 +103,7 @@ class ExecutorScheduler final : public Scheduler {
   };
 
   void execute_posted_by_timers() {
-    const BlockingRegion region;  // others need the pool's threads too
+    const BlockingRegion region;  // execute() may block, and other users need the pool's threads
     while (true) {
       std::vector<Runnable*> posted;
       {
@@ -111,7 +111,7 @@ class ExecutorScheduler final : public Scheduler {
         posted.swap(from_timers_);
         if (posted.empty()) {
           poster_is_out_ = false;
-          turn_ended_.notify_all();  // once the mutex is free, the scheduler may be gone
+          turn_ended_.notify_all();  // before the unlock: after it, the scheduler may be destroyed
           return;
         }
       }
@@ -158,7 +158,7 @@ class ExecutorScheduler final : public Scheduler {
   CondVar turn_ended_;
   std::size_t posted_ KEYWAY_GUARDED_BY(mutex_) = 0;  // not run to their end yet
   std::uint64_t next_turn_ KEYWAY_GUARDED_BY(mutex_) = 0;
-  // In progress, each with the number of blocking regions that it is in.
+  // Turns in progress, each with its number of nested blocking regions.
   std::map<std::uint64_t, int> turns_ KEYWAY_GUARDED_BY(mutex_);
   std::vector<Runnable*> from_timers_ KEYWAY_GUARDED_BY(mutex_);
   bool poster_is_out_ KEYWAY_GUARDED_BY(mutex_) = false;

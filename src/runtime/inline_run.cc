@@ -10,7 +10,7 @@ namespace keyway::detail {
 
 namespace {
 
-// The coroutine, as what its thread waits for.
+// The coroutine, as the target of its thread's wait.
 class Part final : public WantedWork {
  public:
   explicit Part(const Operation& operation) : operation_(operation.id()) {}
@@ -25,7 +25,7 @@ class Part final : public WantedWork {
 }  // namespace
 
 struct InlineRun::State {
-  // Waitable: there is something to run, or the coroutine has ended.
+  // Waitable: done() is true while there is an item to run, or when the coroutine has ended.
   bool done() const { return over.load(std::memory_order_acquire) || !ready.empty(); }
   std::uint32_t announce() { return changes.load(std::memory_order_seq_cst); }
   const Atomic<std::uint32_t>& word() const { return changes; }

@@ -77,7 +77,8 @@ Scheduler* scheduler_that_resumes(std::uint64_t id) {
   Names& names = Names::instance();
   MutexLock lock(names.mutex);
   const auto found = names.tasks.find(id);
-  // A task that is done runs no more: whoever holds its lock now is not known, and its owner may be gone.
+  // A done task does not run again, and its owner may be destroyed. Its lock belongs to an unknown
+  // thread.
   if (found == names.tasks.end() || found->second->done()) return nullptr;
   if (!found->second->operations().is_coroutine) return nullptr;
   return &found->second->owner().scheduler();

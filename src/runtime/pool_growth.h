@@ -1,7 +1,8 @@
 // How many threads a pool should have, from how many of them are at work and how many are blocked.
 //
-// One that is blocked is made up for, so that as many as there are cores can run. If many are, more of
-// the same is to be expected: their number grows by a fourth, and if all of them are, it is doubled.
+// The pool replaces each blocked thread, so that `base_threads` can run. If many threads are
+// blocked, it expects more to block: it adds a quarter of their number, and doubles if all threads
+// are blocked.
 //
 // Thread safety: one thread.
 #pragma once
@@ -17,8 +18,8 @@ class PoolGrowth {
       : base_threads_(base_threads), max_threads_(max_threads) {}
 
   struct Decision {
-    unsigned target;  // how many may be active
-    unsigned more;    // how many should be at once, besides those that are
+    unsigned target;  // how many threads may be active
+    unsigned more;    // how many threads to wake or start now
   };
 
   // Once per tick while work is ready. REQUIRES: blocked <= active.
@@ -33,8 +34,8 @@ class PoolGrowth {
  private:
   static constexpr int kTicksInWindow = 16;
 
-  // The most that were blocked at once in the last 16 to 32 ticks. Threads that slept together wake
-  // together: for a moment hardly one is blocked, and still they will all be in a moment more.
+  // The maximum number of blocked threads in the last 16 to 32 ticks. Threads that slept together
+  // wake together: few are blocked for a moment, and then all of them block again.
   unsigned recent_peak(unsigned blocked) {
     if (++ticks_in_window_ == kTicksInWindow) {
       ticks_in_window_ = 0;

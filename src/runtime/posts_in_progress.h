@@ -1,8 +1,9 @@
-// Calls of Scheduler::post() that have not returned yet.
+// Counts calls of Scheduler::post() that have not returned.
 //
-// What is posted may run, and end the last work of its scheduler, before post() has returned. So a thread that wakes work of
-// a scheduler which is not its own may still be inside post() when the scheduler's owner destroys it: the destructor waits
-// for it. Threads count in different cache lines, so they do not slow each other down.
+// A posted item may run, and may be the last work of its scheduler, before post() has returned. So
+// a thread that is not the scheduler's may still be inside post() when the owner destroys the
+// scheduler; the destructor waits for such calls. The counters of different threads lie in
+// different cache lines.
 //
 // Thread safety: every method from any thread.
 #pragma once
@@ -21,7 +22,8 @@ class PostsInProgress {
  public:
   class Post {
    public:
-    // relaxed: what is posted afterwards is released with it, so whoever sees it run sees this.
+    // relaxed: post() releases the item after this, so a thread that sees the item run sees the
+    // count.
     explicit Post(PostsInProgress& all) : count_(all.count_of_this_thread()) {
       count_.fetch_add(1, std::memory_order_relaxed);
     }
@@ -34,7 +36,7 @@ class PostsInProgress {
     detail::Atomic<std::uint32_t>& count_;
   };
 
-  // For a destructor. post() is short: it is not worth a wake-up.
+  // For destructors. It yields instead of sleeping, because post() is short.
   void wait_for_all() {
     for (Slot& slot : slots_) {
       while (slot.count.load(std::memory_order_acquire) > 0) yield_thread();

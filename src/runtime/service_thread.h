@@ -26,7 +26,7 @@ class ServiceThread {
   void add_timer(Timer& timer, TimePoint deadline);
   bool cancel_timer(Timer& timer) { return timers_.cancel(timer); }
 
-  // Whether a timer of it fires on the calling thread.
+  // Whether the calling thread is this service thread.
   bool is_this_thread() const { return std::this_thread::get_id() == thread_.get_id(); }
 
   // Joins the thread: no timer fires any more. REQUIRES: one thread at a time.

@@ -80,7 +80,7 @@ SyncWait::SyncWait(Scheduler& scheduler, const Operation& operation)
   WaitGraph::Edge& edge = state_->edge;
   edge.operation = &Operation::current();
   edge.work = state_.get();
-  if (edge.operation->locks_held == 0) return;  // nothing depends on it
+  if (edge.operation->locks_held == 0) return;  // no other wait depends on this thread
   operation.is_awaited = true;
   if (Result<void> begun = WaitGraph::instance().begin(edge); !begun) {
     throw Exception(begun.error());

@@ -36,13 +36,13 @@ bool TaskCore::remove_continuation() noexcept {
   std::uint32_t state = state_.load(std::memory_order_relaxed);
   do {
     if ((state & kDone) != 0) return false;
-    // acq_rel: publish() either sees that it is gone, or has called it.
+    // acq_rel: publish() either sees that the continuation is removed, or has called it.
   } while (!state_.compare_exchange_weak(state, state & ~(kContinuation | kClaimed),
                                          std::memory_order_acq_rel, std::memory_order_relaxed));
   return true;
 }
 
-// Changes the word that a waiter sleeps on, so that it does not sleep through a stop request.
+// Changes the futex of the waiters, so that a waiter which is about to sleep sees a stop request.
 void TaskCore::kick() noexcept {
   state_.fetch_add(kKick, std::memory_order_relaxed);
   futex_wake_all(state_);
@@ -75,7 +75,7 @@ std::string TaskOwner::name_of(const TaskCore& task) const {
 }
 
 std::string name_of(const TaskCore& task) {
-  // The owner may be gone once the task is done.
+  // Once the task is done, its owner may be destroyed.
   if (!task.done()) return task.owner().name_of(task);
   return name_of_task(task.group_key(), task.task_id());
 }

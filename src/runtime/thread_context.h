@@ -1,5 +1,5 @@
-// What Keyway knows of the calling thread: which scheduler's run() it is in, which scopes of tasks, and which engines.
-// A stack that takes turns with others on one thread (testing/fiber.h) has one of its own.
+// The state that Keyway keeps for each thread: the scheduler that it runs for, the task scopes and
+// the engines that it is in. A fiber (testing/fiber.h) has a ThreadContext of its own.
 #pragma once
 
 #include <cstdint>
@@ -43,7 +43,8 @@ class ThreadContext {
     const Use* outer_ = nullptr;
   };
 
-  // Work that waits until what the thread runs has returned. If the thread blocks instead, others do it.
+  // Work that the thread does when its current item has returned. If the item blocks, hand_over()
+  // gives the work to other threads.
   class Deferred {
    public:
     virtual void hand_over() noexcept = 0;
@@ -52,10 +53,10 @@ class ThreadContext {
     ~Deferred() = default;
   };
 
-  // The calling thread's.
+  // The context of the calling thread or fiber.
   static ThreadContext& here();
 
-  // Of this stack; never 0, and never given out again.
+  // Identifies the thread or fiber: never 0, and unique in the process.
   std::uint64_t id() {
     if (id_ == 0) [[unlikely]]
       draw_id();
@@ -64,7 +65,7 @@ class ThreadContext {
 
   Scheduler* scheduler = nullptr;
   detail::CurrentTaskScope* innermost_scope = nullptr;
-  // Of work outside of all scopes; null: the thread's own.
+  // The operation for work outside of all task scopes; null: the thread's own operation.
   const detail::Operation* outside = nullptr;
   Deferred* deferred = nullptr;
 

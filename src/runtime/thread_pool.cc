@@ -3,41 +3,32 @@
 #include <algorithm>
 #include <memory>
 #include <string>
-#include <system_error>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include <sched.h>
 
 #include "base/futex.h"
-#include "base/mutex.h"
 #include "base/spin_lock.h"
 #include "base/tick_clock.h"
 #include "keyway/detail/block_pool.h"
 #include "keyway/detail/check.h"
-#include "keyway/detail/idle_listener.h"
 #include "keyway/error.h"
-#include "lanes/ready_queue.h"
 #include "runtime/current_scheduler.h"
-#include "runtime/idle_protocol.h"
-#include "runtime/pool_growth.h"
-#include "runtime/posts_in_progress.h"
-#include "runtime/service_thread.h"
-#include "runtime/turn_watch.h"
-#include "runtime/worker.h"
+#include "runtime/thread_pool_impl.h"
 
 namespace keyway {
 namespace {
 
-// A worker that finds nothing looks on for about 30 us before it sleeps: waking it costs the one
-// who posts 13 us and the task 40. Now and then it lets others have the core.
+// A worker that finds no work searches for about 30 us before it sleeps, and yields its core from
+// time to time. Waking a sleeping worker costs the poster 13 us and delays the task by 40 us.
 constexpr int kSearchRounds = 300;
-constexpr int kEagerRounds = 100;  // at first it looks often, later it leaves the line to others
+constexpr int kEagerRounds = 100;  // later rounds pause longer: the queue's cache line is shared
 constexpr int kRoundsBeforeYield = 100;
 constexpr int kYieldsOnOneCore = 8;
 
 constexpr unsigned kWakeAtOnce = 4;
-constexpr int kQuietTicksBeforeSleep = 16;
 
 unsigned usable_cores() {
   cpu_set_t set;
@@ -46,94 +37,6 @@ unsigned usable_cores() {
   }
   return std::max(1U, std::thread::hardware_concurrency());
 }
-
-}  // namespace
-
-class ThreadPool::Impl {
- public:
-  Impl(ThreadPool& pool, ThreadPoolOptions options);
-  ~Impl() {
-    end_threads();
-    posts_.wait_for_all();
-  }
-  void end_threads() KEYWAY_EXCLUDES(workers_mutex_);
-
-  void post(Runnable& runnable) {
-    ready_.push(runnable);
-    wake_if_needed();
-  }
-  void post_from_outside(Runnable& runnable);
-  void add_timer(Timer& timer, TimePoint deadline) { service_.add_timer(timer, deadline); }
-  bool cancel_timer(Timer& timer) { return service_.cancel_timer(timer); }
-  bool wait_for_turns_in_progress(const TimePoint* deadline) KEYWAY_EXCLUDES(workers_mutex_);
-  void begin_blocking();
-  void end_blocking();
-  void add_idle_listener(IdleListener& listener) KEYWAY_EXCLUDES(listeners_mutex_);
-  void remove_idle_listener(IdleListener& listener) KEYWAY_EXCLUDES(listeners_mutex_);
-  std::size_t max_threads() const { return max_threads_; }
-  ThreadPoolStats stats() const KEYWAY_EXCLUDES(workers_mutex_);
-
- private:
-  enum class Woken { kToSearch, kToEnd };
-
-  // What a worker does.
-  void run(Worker& me);
-  bool run_one(Runnable& item, Turn& turn, Worker& me);
-  bool search() const;
-  Woken park(Worker& me, bool searching) KEYWAY_EXCLUDES(park_mutex_);
-  Woken park_surplus(Worker& me) KEYWAY_EXCLUDES(park_mutex_);
-  Woken sleep(Worker& me) KEYWAY_EXCLUDES(park_mutex_);
-  void give_memory_back() KEYWAY_EXCLUDES(listeners_mutex_);
-  bool leave_parked(Worker& me) KEYWAY_EXCLUDES(park_mutex_);
-  bool end_if_surplus(Worker& me) KEYWAY_EXCLUDES(park_mutex_);
-  void enlist_parked(Worker& me) KEYWAY_REQUIRES(park_mutex_);
-  void delist_parked(Worker& me) KEYWAY_REQUIRES(park_mutex_);
-
-  // Who decides how many work.
-  void wake_if_needed();
-  void wake(unsigned how_many, bool unless_searching) KEYWAY_EXCLUDES(park_mutex_);
-  bool spawn() KEYWAY_EXCLUDES(workers_mutex_);
-  bool tick();
-  unsigned count_blocked() KEYWAY_EXCLUDES(workers_mutex_);
-  void join_ended() KEYWAY_REQUIRES(workers_mutex_);
-  bool join_all() KEYWAY_EXCLUDES(workers_mutex_);
-
-  // Constant after construction.
-  ThreadPool& pool_;
-  const unsigned cores_;
-  const unsigned base_threads_;
-  const unsigned max_threads_;
-  const Duration idle_timeout_;
-
-  // Have their own synchronization.
-  ReadyQueue ready_;
-  PostsInProgress posts_;  // of other threads
-  alignas(64) IdleProtocol idle_;
-  std::atomic<unsigned> target_;  // how many may be active: a hint, so relaxed throughout
-  detail::Atomic<bool> stopping_{false};
-  alignas(64) TurnWatch turn_watch_;  // every turn reads it, and hardly anything writes it
-
-  // The service thread's.
-  alignas(64) int quiet_ticks_ = 0;
-  PoolGrowth growth_;
-
-  mutable Mutex<LockRank::kPoolWorkers> workers_mutex_;
-  std::vector<std::shared_ptr<Worker>> workers_ KEYWAY_GUARDED_BY(workers_mutex_);
-  bool closed_ KEYWAY_GUARDED_BY(workers_mutex_) = false;
-  unsigned peak_threads_ KEYWAY_GUARDED_BY(workers_mutex_) = 0;
-  std::uint64_t past_turns_ KEYWAY_GUARDED_BY(workers_mutex_) = 0;
-  std::uint64_t past_parks_ KEYWAY_GUARDED_BY(workers_mutex_) = 0;
-
-  Mutex<LockRank::kPoolListeners> listeners_mutex_;
-  std::vector<IdleListener*> listeners_ KEYWAY_GUARDED_BY(listeners_mutex_);
-
-  Mutex<LockRank::kPoolPark> park_mutex_;
-  Worker* last_parked_ KEYWAY_GUARDED_BY(park_mutex_) = nullptr;
-
-  ServiceThread service_;
-};
-
-namespace {
 
 struct ThisThread {
   const void* pool = nullptr;
@@ -168,15 +71,12 @@ void ThreadPool::Impl::end_threads() {
   service_.end_thread();
 }
 
-bool ThreadPool::Impl::join_all() {
-  MutexLock lock(workers_mutex_);
-  join_ended();
-  closed_ = workers_.empty();
-  return closed_;
+Worker* ThreadPool::Impl::this_worker() const {
+  return this_thread.pool == this ? this_thread.worker : nullptr;
 }
 
 void ThreadPool::Impl::post_from_outside(Runnable& runnable) {
-  if (this_thread.pool == this) return post(runnable);  // its own threads end before it does
+  if (this_thread.pool == this) return post(runnable);  // the pool outlives its own threads
   const PostsInProgress::Post in_progress(posts_);
   post(runnable);
 }
@@ -189,7 +89,7 @@ void ThreadPool::Impl::run(Worker& me) {
   TickClock clock;
   Turn turn{.clock = &clock};
   bool searching = true;   // as IdleProtocol::thread_started() has it
-  bool owes_wake = false;  // something was posted, and nobody looked whether others should come
+  bool owes_wake = false;  // an item was posted without wake_if_needed()
   while (true) {
     Woken woken = Woken::kToSearch;
     if (Runnable* item = ready_.pop()) {
@@ -197,13 +97,13 @@ void ThreadPool::Impl::run(Worker& me) {
       searching = false;
       if ((last_searcher || owes_wake) && !ready_.empty()) wake_if_needed();
       owes_wake = run_one(*item, turn, me);
-      // relaxed: a hint. More are active than should be when those who were blocked go on.
+      // relaxed: a hint. When blocked workers go on, more workers may be active than the target.
       if (!idle_.park_surplus(target_.load(std::memory_order_relaxed))) continue;
       if (owes_wake) wake_if_needed();
       woken = park_surplus(me);
     } else {
       if (!searching) searching = idle_.start_searching();
-      owes_wake = false;  // others have it
+      owes_wake = false;  // another worker took the item
       if (searching && search()) continue;
       woken = park(me, searching);
     }
@@ -212,7 +112,8 @@ void ThreadPool::Impl::run(Worker& me) {
   }
 }
 
-// True if the item is to run again: it was posted, and the caller must come for it, or wake others.
+// True if the item asked to run again. It was posted; the caller must search for it, or wake a
+// worker.
 bool ThreadPool::Impl::run_one(Runnable& item, Turn& turn, Worker& me) {
   // The worker alone writes turn_edges; release pairs with wait_for_turns_in_progress().
   const std::uint64_t edge = me.turn_edges.load(std::memory_order_relaxed);
@@ -251,7 +152,7 @@ ThreadPool::Impl::Woken ThreadPool::Impl::park(Worker& me, bool searching) {
     enlist_parked(me);
     idle_.park(searching);
   }
-  // The last look, after it was said that this worker sleeps: see IdleProtocol.
+  // The last look into the queue, after idle_ says that this worker sleeps: see IdleProtocol.
   const bool stopping = stopping_.load(std::memory_order_seq_cst);
   if ((stopping || !ready_.empty()) && leave_parked(me)) {
     if (!stopping || !ready_.empty()) return Woken::kToSearch;
@@ -262,7 +163,8 @@ ThreadPool::Impl::Woken ThreadPool::Impl::park(Worker& me, bool searching) {
   return sleep(me);
 }
 
-// It counts as parked already. Others are active, so it need not look again.
+// The worker counts as parked already. Other workers are active, so it need not look into the queue
+// again.
 ThreadPool::Impl::Woken ThreadPool::Impl::park_surplus(Worker& me) {
   {
     MutexLock lock(park_mutex_);
@@ -291,7 +193,7 @@ ThreadPool::Impl::Woken ThreadPool::Impl::sleep(Worker& me) {
   return Woken::kToSearch;
 }
 
-// What this thread keeps goes back; and if nobody works any more, what all keep.
+// Releases the memory that this thread caches and, if no worker is active, the shared caches.
 void ThreadPool::Impl::give_memory_back() {
   detail::release_thread_blocks();
   if (idle_.counts().active() > 0) return;
@@ -304,9 +206,9 @@ void ThreadPool::Impl::give_memory_back() {
 
 bool ThreadPool::Impl::leave_parked(Worker& me) {
   MutexLock lock(park_mutex_);
-  if (!me.in_parked_list) return false;  // somebody wakes this worker just now
+  if (!me.in_parked_list) return false;  // another thread is waking this worker
   delist_parked(me);
-  // It searches again: those who posted meanwhile may have left more than one item to it.
+  // The worker searches: several items may have been posted since it stopped searching.
   idle_.unpark_to_search();
   return true;
 }
@@ -334,7 +236,7 @@ void ThreadPool::Impl::delist_parked(Worker& me) {
   if (last_parked_ == &me) last_parked_ = me.previous_parked;
 }
 
-// ---- who decides how many work
+// ---- waking
 
 void ThreadPool::Impl::wake_if_needed() {
   const IdleCounts counts = idle_.counts();
@@ -344,7 +246,8 @@ void ThreadPool::Impl::wake_if_needed() {
     wake(target > base_threads_ ? std::min(kWakeAtOnce, target - counts.active()) : 1,
          /*unless_searching=*/true);
   }
-  // Nobody is left to wake, or more than one per core work: see to it that somebody watches them.
+  // No worker is left to wake, or all base threads are active: the service thread watches for
+  // blocked ones.
   if (counts.parked == 0 || counts.active() >= base_threads_) service_.want_ticks();
 }
 
@@ -369,100 +272,6 @@ void ThreadPool::Impl::wake(unsigned how_many, bool unless_searching) {
   }
 }
 
-bool ThreadPool::Impl::spawn() {
-  MutexLock lock(workers_mutex_);
-  join_ended();
-  if (workers_.size() >= max_threads_ || closed_) return false;
-  Worker& worker = *workers_.emplace_back(std::make_shared<Worker>());
-  idle_.thread_started();
-  try {
-    worker.thread = std::thread([this, &worker] {
-      BlockedProbe probe;
-      {
-        MutexLock started(workers_mutex_);
-        worker.probe = &probe;
-      }
-      run(worker);
-      MutexLock ended(workers_mutex_);
-      worker.probe = nullptr;
-      worker.ended = true;
-    });
-  } catch (const std::system_error&) {
-    // The system has no thread to give. Those that are there go on.
-    idle_.stop_searching();
-    idle_.thread_ended();
-    workers_.pop_back();
-    return false;
-  }
-  peak_threads_ = std::max(peak_threads_, static_cast<unsigned>(workers_.size()));
-  return true;
-}
-
-void ThreadPool::Impl::join_ended() {
-  const auto first_ended = std::partition(workers_.begin(), workers_.end(),
-                                          [](const auto& worker) { return !worker->ended; });
-  for (auto worker = first_ended; worker != workers_.end(); ++worker) {
-    (*worker)->thread.join();  // it has left its last critical section
-    past_turns_ += (*worker)->turn_edges.load(std::memory_order_relaxed) / 2;
-    past_parks_ += (*worker)->parks.load(std::memory_order_relaxed);
-  }
-  workers_.erase(first_ended, workers_.end());
-}
-
-// While work is ready and nobody looks for any: are the threads at work, or do they wait?
-bool ThreadPool::Impl::tick() {
-  const IdleCounts counts = idle_.counts();
-  if (ready_.empty() || counts.searching > 0) return ++quiet_ticks_ < kQuietTicksBeforeSleep;
-  quiet_ticks_ = 0;
-  const unsigned active = counts.active();
-  auto [target, more] = growth_.decide(active, std::min(active, count_blocked()));
-  target_.store(target, std::memory_order_relaxed);
-  const unsigned parked = std::min(more, counts.parked);
-  if (parked > 0) wake(parked, /*unless_searching=*/false);
-  for (more -= parked; more > 0 && spawn(); --more) {
-  }
-  return true;
-}
-
-unsigned ThreadPool::Impl::count_blocked() {
-  MutexLock lock(workers_mutex_);
-  const TimePoint now = std::chrono::steady_clock::now();
-  unsigned blocked = 0;
-  for (const auto& worker : workers_) {
-    const bool in_turn = worker->turn_edges.load(std::memory_order_relaxed) % 2 == 1;
-    if (!in_turn || worker->probe == nullptr) continue;
-    if (worker->blocking_depth.load(std::memory_order_relaxed) > 0 || worker->probe->blocked(now)) {
-      ++blocked;
-    }
-  }
-  return blocked;
-}
-
-void ThreadPool::Impl::begin_blocking() {
-  if (this_thread.pool != this) return;
-  if (this_thread.worker->blocking_depth.fetch_add(1, std::memory_order_release) > 0) return;
-  turn_watch_.changed();
-  // This thread is about to wait. What it waits for may be ready and need a thread.
-  const unsigned target = target_.fetch_add(1, std::memory_order_relaxed) + 1;
-  if (ready_.empty()) return;
-  const IdleCounts counts = idle_.counts();
-  if (counts.searching > 0 || counts.active() >= target) return;
-  if (counts.parked > 0) {
-    wake(1, /*unless_searching=*/true);
-  } else {
-    spawn();
-  }
-}
-
-void ThreadPool::Impl::end_blocking() {
-  if (this_thread.pool != this) return;
-  if (this_thread.worker->blocking_depth.fetch_sub(1, std::memory_order_relaxed) > 1) return;
-  unsigned target = target_.load(std::memory_order_relaxed);
-  while (target > base_threads_ &&
-         !target_.compare_exchange_weak(target, target - 1, std::memory_order_relaxed)) {
-  }
-}
-
 void ThreadPool::Impl::add_idle_listener(IdleListener& listener) {
   MutexLock lock(listeners_mutex_);
   listeners_.push_back(&listener);
@@ -472,8 +281,6 @@ void ThreadPool::Impl::remove_idle_listener(IdleListener& listener) {
   MutexLock lock(listeners_mutex_);
   std::erase(listeners_, &listener);
 }
-
-// ---- what others ask
 
 bool ThreadPool::Impl::wait_for_turns_in_progress(const TimePoint* deadline) {
   // A copy: while this waits, the pool may grow and shrink.
@@ -494,20 +301,6 @@ bool ThreadPool::Impl::wait_for_turns_in_progress(const TimePoint* deadline) {
     if (!turn_watch_.wait(over, deadline, pool_)) return false;
   }
   return true;
-}
-
-ThreadPoolStats ThreadPool::Impl::stats() const {
-  const IdleCounts counts = idle_.counts();
-  ThreadPoolStats stats{.threads = counts.threads, .parked = counts.parked};
-  MutexLock lock(workers_mutex_);
-  stats.peak_threads = peak_threads_;
-  stats.turns = past_turns_;
-  stats.parks = past_parks_;
-  for (const auto& worker : workers_) {
-    stats.turns += worker->turn_edges.load(std::memory_order_relaxed) / 2;
-    stats.parks += worker->parks.load(std::memory_order_relaxed);
-  }
-  return stats;
 }
 
 ThreadPool& detail::background_pool() {
@@ -533,7 +326,6 @@ ThreadPool::ThreadPool(ThreadPoolOptions options)
     : impl_(std::make_unique<Impl>(*this, checked(options))) {}
 ThreadPool::~ThreadPool() = default;
 void ThreadPool::end_threads() { impl_->end_threads(); }
-ThreadPoolStats ThreadPool::stats() const { return impl_->stats(); }
 void ThreadPool::post(Runnable& runnable) { impl_->post(runnable); }
 void ThreadPool::post_from_outside(Runnable& runnable) { impl_->post_from_outside(runnable); }
 TimePoint ThreadPool::now() const { return std::chrono::steady_clock::now(); }
@@ -542,8 +334,6 @@ bool ThreadPool::cancel_timer(Timer& timer) { return impl_->cancel_timer(timer);
 bool ThreadPool::wait_for_turns_in_progress(const TimePoint* deadline) {
   return impl_->wait_for_turns_in_progress(deadline);
 }
-void ThreadPool::begin_blocking() { impl_->begin_blocking(); }
-void ThreadPool::end_blocking() { impl_->end_blocking(); }
 void ThreadPool::add_idle_listener(IdleListener& listener) { impl_->add_idle_listener(listener); }
 void ThreadPool::remove_idle_listener(IdleListener& listener) {
   impl_->remove_idle_listener(listener);

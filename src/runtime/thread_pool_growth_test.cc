@@ -49,7 +49,7 @@ class Gate {
   bool wait() {
     std::unique_lock lock(mutex_);
     const auto open = [this] { return tickets_ <= 0 || gave_up_; };
-    if (!changed_.wait_for(lock, 10s, open)) gave_up_ = true;
+    if (!changed_.wait_for(lock, 60s, open)) gave_up_ = true;
     changed_.notify_all();
     return !gave_up_;
   }

@@ -1,7 +1,7 @@
-// Wakes one thread, once: the Waitable for a thread that somebody tells to go on.
+// A Waitable that another thread completes once, by wake().
 //
 //   ThreadWakeup wakeup;
-//   tell_later(wakeup);                 // calls wakeup.wake()
+//   start(wakeup);                      // another thread calls wakeup.wake() later
 //   block(wakeup);
 //
 // Thread safety: wake() from any thread, once; kick() and nudge() from any thread; the rest by the waiter.
@@ -20,7 +20,7 @@ namespace keyway {
 class ThreadWakeup final : public detail::Wakeup {
  public:
   void wake() noexcept override {
-    // acq_rel: the waiter sees what the waker did; the waker sees that the waiter sleeps.
+    // acq_rel: the waiter sees the waker's writes; the waker sees that the waiter sleeps.
     if (state_.exchange(kWoken, std::memory_order_acq_rel) == kAsleep) futex_wake_one(state_);
   }
 
@@ -38,7 +38,8 @@ class ThreadWakeup final : public detail::Wakeup {
     if (const detail::Atomic<std::uint32_t>* asleep = nudge()) futex_wake_one(*asleep);
   }
 
-  // As kick(), but the caller wakes: returns the word to give to futex_wake_one(), at any time later, or null.
+  // kick() without the wake-up. Returns the futex on which the caller must call futex_wake_one(),
+  // at any later time, or null.
   const detail::Atomic<std::uint32_t>* nudge() {
     std::uint32_t state = state_.load(std::memory_order_relaxed);
     do {

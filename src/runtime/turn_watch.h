@@ -1,7 +1,8 @@
-// The wait of a thread until turns of a scheduler's threads have ended, or block.
+// Waits until turns of a scheduler's threads have ended or have begun to block.
 //
-// A thread whose turn ends, or begins to block, writes that down and calls changed(). That is a plain load, because every
-// turn pays for it; so the two may miss each other, and a waiting thread looks again every millisecond.
+// A thread stores that its turn has ended, or has begun to block, and calls changed(). changed() is
+// a relaxed load, because every turn calls it. So it may miss a new waiter, and a waiter checks
+// again every millisecond.
 //
 // Thread safety: every method from any thread.
 #pragma once
@@ -22,7 +23,8 @@ class TurnWatch {
       bump();
   }
 
-  // Waits until `over` holds, which is checked again after each changed(). False if the deadline came first.
+  // Blocks until over() is true; checks it again after each changed(). False if the deadline passed
+  // first.
   template <class Over>
   bool wait(Over over, const TimePoint* deadline, Scheduler& scheduler) {
     struct Watched {
@@ -49,7 +51,7 @@ class TurnWatch {
   }
 
  private:
-  // Most turns in progress are about to end.
+  // Yields before the first sleep: most turns are short.
   static constexpr int kYields = spins_before_sleep(16);
   static constexpr Duration kLooksAgainAfter = std::chrono::milliseconds(1);
 

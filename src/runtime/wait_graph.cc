@@ -1,8 +1,5 @@
 #include "runtime/wait_graph.h"
 
-#include <algorithm>
-#include <optional>
-#include <unordered_set>
 #include <utility>
 
 #include "base/hash_key.h"
@@ -11,89 +8,6 @@ namespace keyway {
 
 using detail::Operation;
 using detail::TaskCore;
-
-namespace {
-
-std::string name_of_target(const WaitGraph::Edge& edge) {
-  if (edge.task != nullptr) return detail::name_of(*edge.task);
-  if (edge.lock != nullptr) return edge.lock->name();
-  if (edge.work != nullptr) return edge.work->name();
-  return "a permit of its group, to go on";
-}
-
-std::string name_of_waiter(const WaitGraph::Edge& edge) {
-  return edge.waiter != nullptr ? detail::name_of(*edge.waiter)
-                                : detail::operation_name(edge.operation->id());
-}
-
-// `cycle`: the refused wait first. `short_of_threads`: of this scheduler.
-Error refusal(const std::vector<const WaitGraph::Edge*>& cycle, const Scheduler* short_of_threads) {
-  constexpr std::size_t kNamed = 8;  // a chain may be very long
-  const WaitGraph::Edge& refused = *cycle.front();
-  std::string message = "waiting for " + name_of_target(refused) + " would never end: ";
-  bool locks = false;
-  for (std::size_t i = 0; i < cycle.size(); ++i) {
-    const WaitGraph::Edge& edge = *cycle[i];
-    locks = locks || edge.lock != nullptr;
-    if (i == kNamed) message += "; and " + std::to_string(cycle.size() - kNamed) + " more";
-    if (i >= kNamed) continue;
-    if (i > 0) message += "; ";
-    message += name_of_waiter(edge) + " waits for " + name_of_target(edge);
-  }
-  if (short_of_threads != nullptr) {
-    const std::size_t threads = short_of_threads->max_threads();
-    message += "; no thread would be left to run it, of " + std::to_string(threads) +
-               "; wait by co_await, or give the scheduler more threads";
-    return {ErrorCode::kNoThread, std::move(message)};
-  }
-  message += locks ? "; take the keys in one order everywhere, or by lock_all()"
-                   : "; take the result after this task, or use other keys";
-  return {ErrorCode::kWaitCycle, std::move(message)};
-}
-
-}  // namespace
-
-// What follows from the waits that are looked at. An edge can end once everything it depends on can.
-struct WaitGraph::Search {
-  struct Node {
-    Edge* edge;
-    detail::TaskOwner::Need need{};  // of its task, or of the task that comes back
-    // The waits of its target, of the lock's holders, of the work's parts; and the returns of those that wait.
-    std::vector<Edge*> all_must_end{};
-    std::vector<const Scheduler*> threads{};  // each of which must have one
-  };
-
-  explicit Search(std::uint64_t search_number) : number(search_number) {}
-
-  void add(Edge& edge) {
-    if (edge.seen_ == number) return;
-    edge.seen_ = number;
-    edge.can_end_ = false;
-    nodes.push_back({&edge});
-  }
-  // The wait, and the return that comes after it.
-  void add_with_return(Edge& edge) {
-    add(edge);
-    if (edge.node_ != nullptr && edge.node_->is_away()) add(edge.node_->comes_back);
-  }
-
-  // The waiter of an edge can go on.
-  void let_thread_go(const Edge& edge) {
-    const auto thread = open_in_thread.find(edge.thread_node_);
-    if (thread != open_in_thread.end() && --thread->second == 0) {
-      --stuck_threads[edge.thread_node_->scheduler];
-    }
-  }
-
-  const std::uint64_t number;
-  std::vector<Node> nodes;
-  // Of lanes and schedulers that were looked into: what is held by waits that are not known to end.
-  std::unordered_map<LaneId, std::uint64_t> stuck_permits;
-  std::unordered_map<const Scheduler*, std::uint64_t> stuck_threads;
-  // Edges not known to end.
-  std::unordered_map<const WaiterNode*, std::size_t> open;
-  std::unordered_map<const ThreadNode*, std::size_t> open_in_thread;
-};
 
 WaitGraph::LaneId WaitGraph::lane_id(const detail::TaskOwner& owner, std::string_view key) {
   const auto address = static_cast<std::uint64_t>(reinterpret_cast<std::uintptr_t>(&owner));
@@ -105,7 +19,12 @@ WaitGraph& WaitGraph::instance() {
   return *graph;
 }
 
-// ---- edges come and go
+std::string WaitGraph::Edge::target_name() const {
+  if (task != nullptr) return detail::name_of(*task);
+  if (lock != nullptr) return lock->name();
+  if (work != nullptr) return work->name();
+  return "a permit of its group, to go on";
+}
 
 void WaitGraph::hold_lane(WaiterNode& node) {
   if (std::exchange(node.holds_permit, true)) return;
@@ -205,9 +124,10 @@ void WaitGraph::link(Edge& edge) {
     if (one->has_id()) by_operation_[one->id()].insert(&edge);
   }
   edge_count_.store(edges_.size(), std::memory_order_relaxed);
+  if (edge.lock != nullptr) edge.lock->stand_in_line();
 }
 
-// Nothing depends on what it waits for any more.
+// The edge does not depend on its target any more.
 void WaitGraph::unlink_target(Edge& edge) {
   if (std::exchange(edge.over_, true)) return;
   if (edge.work != nullptr && edge.work->operation() == 0) --work_edges_;
@@ -251,69 +171,6 @@ void WaitGraph::unlink(Edge& edge) {
   }
   edges_.erase(edges_.iterator_to(edge));
   edge_count_.store(edges_.size(), std::memory_order_relaxed);
-}
-
-Result<void> WaitGraph::begin(Edge& edge) {
-  MutexLock lock(mutex_);
-  const auto known = waiters_.find(edge.waiter);
-  const bool was_away = known != waiters_.end() && known->second.is_away();
-  const bool lane_was_away = was_away && known->second.lane_away;
-  link(edge);
-  if (nothing_depends_on(edge) || can_end_at_once(edge)) return {};
-  Search search(++searches_);
-  search.add_with_return(edge);
-  explore(search);
-  settle(search);
-  const bool comes_back =
-      edge.node_ == nullptr || !edge.node_->is_away() || edge.node_->comes_back.can_end_;
-  if (edge.can_end_ && comes_back) return {};
-
-  Error error = refuse(edge, search);
-  if (edge.node_ != nullptr && !was_away) enter_lane_again(*edge.node_);
-  if (edge.node_ != nullptr) edge.node_->lane_away = lane_was_away;
-  unlink(edge);
-  return error;
-}
-
-// Names the waits from `edge` on, each of which depends on the next, until they close.
-Error WaitGraph::refuse(const Edge& edge, Search& search) {
-  std::vector<const Edge*> cycle;
-  std::unordered_set<const Edge*> in_cycle;
-  const Scheduler* short_of = nullptr;
-  std::unordered_map<const Edge*, const Search::Node*> nodes;
-  for (const Search::Node& node : search.nodes) nodes.emplace(node.edge, &node);
-  const Edge* next = &edge;
-  if (edge.can_end_) {
-    cycle.push_back(&edge);
-    in_cycle.insert(&edge);
-    next = &edge.node_->comes_back;
-  }
-  while (next != nullptr && in_cycle.insert(next).second) {
-    cycle.push_back(next);
-    const Search::Node& node = *nodes.at(std::exchange(next, nullptr));
-    for (const Edge* dependency : node.all_must_end) {
-      if (next == nullptr && !dependency->can_end_) next = dependency;
-    }
-    const auto lane = node.need.room > 0 ? lanes_.find(node.edge->target_lane_) : lanes_.end();
-    if (next == nullptr && lane != lanes_.end() &&
-        search.stuck_permits[node.edge->target_lane_] + node.need.room > node.need.limit) {
-      for (const WaiterNode& holder : lane->second.holders) {
-        for (const Edge& held : holder.edges) {
-          if (next == nullptr && !held.can_end_) next = &held;
-        }
-      }
-    }
-    for (const Scheduler* scheduler : node.threads) {
-      if (next != nullptr || search.stuck_threads[scheduler] < scheduler->max_threads()) continue;
-      short_of = scheduler;
-      for (const ThreadNode& thread : blocked_.at(scheduler)) {
-        for (const Edge& blocked : thread.edges) {
-          if (next == nullptr && !blocked.can_end_ && !in_cycle.contains(&blocked)) next = &blocked;
-        }
-      }
-    }
-  }
-  return refusal(cycle, short_of);
 }
 
 void WaitGraph::begin_unchecked(Edge& edge) {
@@ -360,215 +217,7 @@ void WaitGraph::leaves_again(TaskCore& waiter) {
 std::string WaitGraph::waits_for(const TaskCore& waiter) {
   MutexLock lock(mutex_);
   const auto found = waiters_.find(&waiter);
-  return found == waiters_.end() ? std::string() : name_of_target(found->second.edges.front());
-}
-
-// ---- which waits can end
-
-std::size_t WaitGraph::blocked_threads(const Scheduler* scheduler) const {
-  const auto found = blocked_.find(scheduler);
-  return found == blocked_.end() ? 0 : found->second.size();
-}
-
-bool WaitGraph::threads_are_scarce(const Scheduler* scheduler) const {
-  return blocked_threads(scheduler) >= scheduler->max_threads();
-}
-
-std::uint64_t WaitGraph::held_in(LaneId lane) const {
-  const auto found = lanes_.find(lane);
-  return found == lanes_.end() ? 0 : found->second.held;
-}
-
-// If so, its wait keeps nothing else from ending; and all other waits can end, so its target's can, and what its return
-// needs becomes free.
-bool WaitGraph::nothing_depends_on(const Edge& edge) const {
-  if (work_edges_ > 0) return false;
-  if (edge.thread_ != nullptr && threads_are_scarce(edge.thread_)) return false;
-  for (const Operation* one = edge.operation; one != nullptr; one = one->parent()) {
-    if (one->locks_held > 0 || one->is_awaited) return false;
-  }
-  if (edge.node_ == nullptr) return true;
-  if (targets_.contains(edge.waiter)) return false;
-  return !edge.node_->holds_permit || lanes_.at(edge.node_->lane).targets == 0;
-}
-
-bool WaitGraph::can_come_back_at_once(const WaiterNode& node) {
-  TaskCore& waiter = *node.comes_back.waiter;
-  const detail::TaskOwner::Need need = waiter.owner().need(waiter);
-  if (need.room > 0 && held_in(node.comes_back.target_lane_) + need.room > need.limit) return false;
-  return !need.thread || !threads_are_scarce(&waiter.owner().scheduler());
-}
-
-bool WaitGraph::can_end_at_once(Edge& edge) {
-  if (edge.node_ != nullptr && edge.node_->is_away() && !can_come_back_at_once(*edge.node_)) {
-    return false;
-  }
-  if (edge.bounded) return true;
-  if (edge.task == nullptr) return false;
-  if (edge.task->done()) return true;
-  if (waiters_.contains(edge.ends_with_)) return false;
-  const detail::TaskOwner::Need need = edge.task->owner().need(*edge.task);
-  if (need.room > 0 && held_in(edge.target_lane_) + need.room > need.limit) return false;
-  return !need.thread || !threads_are_scarce(&edge.task->owner().scheduler());
-}
-
-// Finds what the edges depend on, and what those depend on.
-void WaitGraph::explore(Search& search) {
-  // On the wait, and on the return that comes after it.
-  const auto depend_on = [](Search::Node& node, Edge& edge) {
-    node.all_must_end.push_back(&edge);
-    if (edge.node_ != nullptr && edge.node_->is_away()) {
-      node.all_must_end.push_back(&edge.node_->comes_back);
-    }
-  };
-  const auto depend_on_parts = [&](Search::Node& node, std::uint64_t operation)
-                                   KEYWAY_REQUIRES(mutex_) {
-                                     const auto found = by_operation_.find(operation);
-                                     if (found == by_operation_.end()) return;
-                                     for (Edge* part : found->second) {
-                                       if (part != node.edge) depend_on(node, *part);
-                                     }
-                                   };
-  const auto need_thread = [&](Search::Node& node, const Scheduler& scheduler)
-                               KEYWAY_REQUIRES(mutex_) {
-                                 if (threads_are_scarce(&scheduler))
-                                   node.threads.push_back(&scheduler);
-                               };
-  for (std::size_t i = 0; i < search.nodes.size(); ++i) {
-    Search::Node node = std::move(search.nodes[i]);  // the vector grows below
-    Edge& edge = *node.edge;
-    if (edge.node_ != nullptr) search.open.emplace(edge.node_, edge.node_->edges.size());
-    if (edge.bounded || edge.over_ || (edge.task != nullptr && edge.task->done())) {
-      search.nodes[i] = std::move(node);
-      continue;
-    }
-    if (edge.node_ != nullptr && &edge == &edge.node_->comes_back) {
-      detail::TaskOwner& owner = edge.waiter->owner();
-      node.need = owner.need(*edge.waiter);
-      if (node.need.thread) need_thread(node, owner.scheduler());
-    } else if (edge.task != nullptr) {
-      detail::TaskOwner& owner = edge.task->owner();
-      if (const auto found = waiters_.find(edge.ends_with_); found != waiters_.end()) {
-        for (Edge& of_target : found->second.edges) depend_on(node, of_target);
-      }
-      node.need = owner.need(*edge.task);
-      if (node.need.thread) need_thread(node, owner.scheduler());
-    } else if (edge.lock != nullptr) {
-      for (const std::uint64_t holder : edge.lock->in_the_way_of(*edge.operation)) {
-        depend_on_parts(node, holder);
-        if (Scheduler* scheduler = detail::scheduler_that_resumes(holder)) {
-          need_thread(node, *scheduler);
-        }
-      }
-    } else {
-      if (const std::uint64_t operation = edge.work->operation(); operation != 0) {
-        depend_on_parts(node, operation);
-      } else {
-        for (Edge& other : edges_) {
-          if (&other != &edge && edge.work->includes(other.waiter, other.work)) {
-            depend_on(node, other);
-          }
-        }
-      }
-      if (const Scheduler* scheduler = edge.work->scheduler()) need_thread(node, *scheduler);
-    }
-    for (Edge* dependency : node.all_must_end) search.add(*dependency);
-    if (node.need.room > 0 &&
-        search.stuck_permits.emplace(node.edge->target_lane_, held_in(node.edge->target_lane_))
-            .second) {
-      if (const auto lane = lanes_.find(node.edge->target_lane_); lane != lanes_.end()) {
-        for (WaiterNode& holder : lane->second.holders) {
-          for (Edge& held : holder.edges) search.add(held);
-        }
-      }
-    }
-    for (const Scheduler* scheduler : node.threads) {
-      if (!search.stuck_threads.emplace(scheduler, blocked_threads(scheduler)).second) continue;
-      for (ThreadNode& thread : blocked_.at(scheduler)) {
-        search.open_in_thread.emplace(&thread, thread.edges.size());
-        for (Edge& blocked : thread.edges) search.add_with_return(blocked);
-      }
-    }
-    search.nodes[i] = std::move(node);
-  }
-}
-
-// Marks the edges that can end. Backwards, so that a chain takes one pass.
-void WaitGraph::settle(Search& search) {
-  const auto can_end = [&](const Search::Node& node) {
-    const Edge& edge = *node.edge;
-    if (edge.bounded || edge.over_ || (edge.task != nullptr && edge.task->done())) return true;
-    for (const Edge* dependency : node.all_must_end) {
-      if (!dependency->can_end_) return false;
-    }
-    if (node.need.room > 0 &&
-        search.stuck_permits[edge.target_lane_] + node.need.room > node.need.limit) {
-      return false;
-    }
-    return std::none_of(node.threads.begin(), node.threads.end(), [&](const Scheduler* scheduler) {
-      return search.stuck_threads[scheduler] >= scheduler->max_threads();
-    });
-  };
-  // A thread is free when its wait has ended and, if the task gave its permit back, when that has come back.
-  const auto mark = [&](Edge& edge) {
-    edge.can_end_ = true;
-    WaiterNode* node = edge.node_;
-    if (node != nullptr && &edge == &node->comes_back) {
-      for (const Edge& wait : node->edges) {
-        if (wait.can_end_ && wait.seen_ == search.number) search.let_thread_go(wait);
-      }
-      return;
-    }
-    if (node == nullptr || !node->is_away() || node->comes_back.can_end_) {
-      search.let_thread_go(edge);
-    }
-    if (node == nullptr || --search.open[node] > 0 || !node->holds_permit) return;
-    const auto lane = search.stuck_permits.find(node->lane);
-    if (lane != search.stuck_permits.end()) lane->second -= node->units;
-  };
-  bool changed = true;
-  while (changed) {
-    changed = false;
-    for (auto node = search.nodes.rbegin(); node != search.nodes.rend(); ++node) {
-      if (node->edge->can_end_ || !can_end(*node)) continue;
-      mark(*node->edge);
-      changed = true;
-    }
-  }
-}
-
-// Only waiters in this lane can be in the way of others there.
-bool WaitGraph::free_what_is_stuck(LaneId lane) {
-  bool any = false;
-  std::vector<std::pair<Scheduler*, Runnable*>> to_post;
-  {
-    MutexLock lock(mutex_);
-    while (true) {
-      const auto found = lanes_.find(lane);
-      if (found == lanes_.end() || found->second.holders.empty()) break;
-      Search search(++searches_);
-      for (WaiterNode& holder : found->second.holders) {
-        for (Edge& edge : holder.edges) search.add(edge);
-      }
-      explore(search);
-      settle(search);
-      const auto is_stuck = [](const Edge& edge) { return !edge.can_end_ && edge.can_give_back; };
-      const auto stuck = std::find_if(
-          found->second.holders.begin(), found->second.holders.end(), [&](const WaiterNode& one) {
-            return std::any_of(one.edges.begin(), one.edges.end(), is_stuck);
-          });
-      if (stuck == found->second.holders.end()) break;
-      TaskCore& waiter = *stuck->edges.front().waiter;
-      if (Runnable* runnable = waiter.owner().give_back_permit(waiter)) {
-        to_post.emplace_back(&waiter.owner().scheduler(), runnable);
-      }
-      leave(*stuck, waiter, /*lane=*/true);
-      let_lane_go(*stuck);
-      any = true;
-    }
-  }
-  for (const auto& [scheduler, runnable] : to_post) scheduler->post_from_outside(*runnable);
-  return any;
+  return found == waiters_.end() ? std::string() : found->second.edges.front().target_name();
 }
 
 }  // namespace keyway

@@ -1,26 +1,30 @@
-// Every wait of the process that could be part of a cycle, so that a wait which could never end is refused instead of
-// begun.
+// The waits-for graph of the process. It refuses a wait that could never end, before the wait
+// begins.
 //
-// An edge is an operation that waits for a task, for a lock, or for other work. The wait can end
-//   for a task   if the task's own waits can end; if it has a permit of its lane or can get one; and if its scheduler has
+// An edge is the wait of an operation for a task, for a lock, or for other work. It can end
+//   for a task   if the task's own waits can end, its lane has a permit for it, and its scheduler has
 //                a thread for it;
-//   for a lock   if the waits of its holders can end, and those that are coroutines can get a thread;
-//   for work     if the waits of all of its parts can end, and its scheduler has a thread.
-// Permits of a lane and threads of a scheduler are counted the same way: a waiter that can end gives back what it
-// holds, and waiters that cannot end must leave enough of it. The set of waits that can end is the least one that these
-// rules give, so waits on each other are not in it.
+//   for a lock   if the waits of the lock's holders can end, and a scheduler has a thread for each
+//                holder that is a coroutine;
+//   for work     if the waits of all parts of the work can end, and its scheduler has a thread.
+// An await in a branch of when_any() or with_timeout() can also end if another branch can.
+// A waiter holds permits of its lane, and perhaps a thread of its scheduler, until its wait can
+// end. A wait can end only if the waits that cannot end leave enough permits and threads for it.
+// The graph computes the smallest set of waits that satisfies these rules, so a cycle of waits is
+// not in the set.
 //
-// A task that gave its lane's permit back needs it again before it goes on. So an edge stays linked until its waiter has
-// gone on, and whatever depends on that waiter also depends on its return: the lane must have room for it, and its
-// scheduler a thread. Permits of the global limit are not in the graph, because no waiting task holds one.
+// A task that gave its lane's permit back needs a permit again before it goes on. So an edge stays
+// linked until its waiter has gone on, and every wait for that waiter also depends on the waiter's
+// return: the lane needs room for it, and its scheduler a thread. Permits of the global limit are
+// not in the graph, because a waiting task holds none.
 //
-// Cost: a wait is checked in constant time if its target does not wait itself and needs nothing that waiters hold, or if
-// nothing depends on the waiter. Otherwise the check follows the edges from the target.
+// Cost: the check takes constant time if nothing depends on the waiter, or if the target does not
+// wait and needs nothing that waiters hold. Otherwise the check follows the edges from the target.
 //
-// There is one graph in a process: cycles may run through several executors, and through locks.
+// A process has one graph, because a cycle may pass through several executors and through locks.
 //
-// Thread safety: every method from any thread. Under the graph's mutex it asks owners for need() and to give a permit
-// back, and locks for their holders.
+// Thread safety: every method from any thread. Under its mutex the graph calls need() and
+// give_back_permit() of task owners, and asks locks for their holders.
 #pragma once
 
 #include <cstdint>
@@ -46,7 +50,11 @@ namespace keyway {
 // A lock that an operation waits for.
 class WantedLock {
  public:
-  // The operations that keep `waiter` from it: its holders, by their ids.
+  // Puts the operation into the lock's line. The graph calls it once, under its mutex, after the
+  // wait is linked and before it is checked: of two waits for one lock, the one that is checked
+  // later sees the other in line.
+  virtual void stand_in_line() = 0;
+  // The ids of the operations that keep `waiter` from the lock.
   virtual std::vector<std::uint64_t> in_the_way_of(const detail::Operation& waiter) const = 0;
   virtual std::string name() const = 0;
 
@@ -54,19 +62,19 @@ class WantedLock {
   ~WantedLock() = default;
 };
 
-// Work that a thread waits for and that is not a single task: all tasks of an executor, or a coroutine.
+// Work other than a single task: all tasks of an executor or group, or a coroutine.
 class WantedWork {
  public:
-  virtual Scheduler* scheduler() const = 0;  // whose thread it needs; null: none
-  // The id of the operation that does the work; 0: it is the work of several. The waits of that operation, and of its
-  // parts, hold the work up.
+  virtual Scheduler* scheduler() const = 0;  // the work needs a thread of it; null: it needs none
+  // The id of the operation that does the work; 0: several operations do it. The work depends on
+  // the waits of that operation and of its parts.
   virtual std::uint64_t operation() const { return 0; }
-  // For work of several: whether the wait of `task` holds it up. `wanted`: the work that the task waits for, if it waits
-  // neither for a task nor for a lock.
+  // If operation() is 0: whether the work depends on a wait of `task`. `wanted`: the work that the
+  // task waits for; null if it waits for a task or a lock.
   virtual bool includes(const detail::TaskCore* /*task*/, const WantedWork* /*wanted*/) const {
     return false;
   }
-  // The executor whose tasks it is, all of them; null for other work.
+  // The executor, if the work is all tasks of an executor; otherwise null.
   virtual const void* all_tasks_of() const { return nullptr; }
   virtual std::string name() const = 0;
 
@@ -78,7 +86,8 @@ class WaitGraph {
   struct WaiterNode;
   struct ThreadNode;
   struct Search;
-  // A lane: a hash of its owner and key. Two lanes with the same id, one in 2^64, would only refuse too much.
+  // A hash of a lane's owner and key. If two lanes have the same hash, one pair in 2^64, the graph
+  // may refuse waits that could end.
   using LaneId = std::uint64_t;
 
  public:
@@ -87,70 +96,71 @@ class WaitGraph {
   // One wait. The waiter owns it; it is linked from begin() to end().
   class Edge {
    public:
-    const detail::Operation* operation = nullptr;  // that waits
+    const detail::Operation* operation = nullptr;  // the waiting operation
     detail::TaskCore* waiter = nullptr;            // its task, if any
-    // What it waits for: one of these.
+    // The target of the wait: one of these is set.
     detail::TaskCore* task = nullptr;
-    const WantedLock* lock = nullptr;
+    WantedLock* lock = nullptr;
     const WantedWork* work = nullptr;
 
-    // What becomes of the lane's permit meanwhile: the waiter keeps it, unless another of its waits gives it back; or
-    // this wait gives it back.
-    bool holds_permit = false;
-    bool gives_back = false;
-    // The waiter gives its global permit back. To have it again it needs a thread: the permit may be with a lane whose turn
-    // has no thread yet.
+    bool holds_permit = false;  // keeps the lane's permit, unless another wait gives it back
+    bool gives_back = false;    // gives the lane's permit back
+    // The waiter gives its global permit back. Its return needs a thread, because a lane whose turn
+    // has not run yet may hold that permit.
     bool leaves_gate = false;
-    bool can_give_back = false;  // its owner can take a kept permit back for the time of the wait
-    bool bounded = false;        // it ends by itself, by a timeout
+    bool can_give_back = false;  // give_back_permit() can take a kept permit from the waiter
+    bool bounded = false;        // the wait has a timeout
 
-    // The calling thread waits, and runs nothing else meanwhile.
+    // The wait blocks the calling thread.
     void block_this_thread() {
       thread_ = Scheduler::current();
       thread_id_ = ThreadContext::here().id();
     }
     bool blocks_a_thread() const { return thread_ != nullptr; }
+    std::string target_name() const;  // for messages
 
    private:
     friend class WaitGraph;
-    Scheduler* thread_ = nullptr;  // whose thread it blocks; null: none
+    Scheduler* thread_ = nullptr;  // the wait blocks a thread of it; null: it blocks none
     std::uint64_t thread_id_ = 0;
     const detail::TaskCore* ends_with_ = nullptr;
     LaneId target_lane_ = 0;
     WaiterNode* node_ = nullptr;
     ThreadNode* thread_node_ = nullptr;
-    bool over_ = false;       // what it waited for has come, or it has given up
-    bool can_end_ = false;    // of the search
-    std::uint64_t seen_ = 0;  // the search that found it last
+    bool over_ = false;       // the target is done, or the waiter has given up
+    bool can_end_ = false;    // result of the search seen_
+    std::uint64_t seen_ = 0;  // the last search that visited the edge
     boost::intrusive::list_member_hook<> all_hook_;
     boost::intrusive::list_member_hook<> waiter_hook_;
     boost::intrusive::list_member_hook<> thread_hook_;
   };
 
-  // Links the edge, or refuses it: an error (kWaitCycle, or kNoThread) that names the cycle.
+  // Links the edge, or refuses the wait: the error (kWaitCycle, kNoThread) names the cycle.
   Result<void> begin(Edge& edge) KEYWAY_EXCLUDES(mutex_);
-  // Links it in any case: for a wait that cannot be refused.
+  // Links the edge without a check.
   void begin_unchecked(Edge& edge) KEYWAY_EXCLUDES(mutex_);
-  // What it waits for has come, or it has given up. It stays linked, because its waiter may want its permit back.
+  // The target is done, or the waiter has given up. The edge stays linked until end(), because the
+  // waiter may need its permits again.
   void set_over(Edge& edge) KEYWAY_EXCLUDES(mutex_);
   void end(Edge& edge) KEYWAY_EXCLUDES(mutex_);
 
-  // `waiter` gave its lane's permit back, and has it again; it costs `units` now. To be called before its owner counts
-  // the permit as the task's own.
+  // `waiter` has its lane's permits again, now `units` of them. The owner calls this before it
+  // counts them as the task's.
   void came_back(const detail::TaskCore& waiter, std::uint32_t units) KEYWAY_EXCLUDES(mutex_);
-  // The same for a task that kept its lane's permit. If another of its waits gave that back meanwhile, it is still away.
+  // `waiter` has its global permit again. Without effect if it also gave its lane's permit back.
   void came_back_through_gate(const detail::TaskCore& waiter) KEYWAY_EXCLUDES(mutex_);
-  // `waiter` is about to give its permits back once more, as its waits need them.
+  // `waiter` is about to give back again the permits that its waits need.
   void leaves_again(detail::TaskCore& waiter) KEYWAY_EXCLUDES(mutex_);
 
-  // The name of what `waiter` waits for, for people; empty if it does not wait.
+  // The name of the target of a wait of `waiter`, for messages; empty if the task does not wait.
   std::string waits_for(const detail::TaskCore& waiter) KEYWAY_EXCLUDES(mutex_);
 
-  // To be called when fewer may run in a lane than before, or a costlier task stands in it. Waiters that hold permits
-  // there which others would now need for ever give them back for the time of the wait. True if any did.
+  // The owner calls this after a lane's limit went down or a costlier task entered its queue. Waits
+  // that were accepted before may now form a cycle: waiters of the lane that cannot end give their
+  // permits back until they go on. True if any did.
   bool room_shrank(const detail::TaskOwner& owner, std::string_view key) KEYWAY_EXCLUDES(mutex_) {
-    // relaxed: a wait that began before the lane changed is seen here, for its check and the change are under the
-    // lane's lock. One that begins afterwards sees the new lane.
+    // relaxed: both the check of a wait and the change of the lane take the lane's lock. So a wait
+    // that was checked before the change is counted here, and a later check sees the changed lane.
     return edge_count_.load(std::memory_order_relaxed) > 0 &&
            free_what_is_stuck(lane_id(owner, key));
   }
@@ -160,25 +170,26 @@ class WaitGraph {
   using EdgeList = boost::intrusive::list<
       Edge, boost::intrusive::member_hook<Edge, boost::intrusive::list_member_hook<>, Hook>>;
 
-  // A task that waits, perhaps in several branches.
+  // A waiting task. A coroutine may wait in several branches.
   struct WaiterNode {
-    // Whether it has to come back: to its lane, or through the gate.
+    // Whether the task needs a permit of its lane, or a global one, before it goes on.
     bool is_away() const { return comes_back.waiter != nullptr; }
 
     EdgeList<&Edge::waiter_hook_> edges;
-    // Of those that are not over.
+    // Numbers of edges that are not over.
     std::size_t keep_permit = 0;
     std::size_t give_back = 0;
     std::size_t leave_gate = 0;
-    // Stands for the return, if it gave permits back. In no list.
+    // The wait for the permits that the task gave back. It is in no list.
     Edge comes_back;
-    bool lane_away = false;  // the lane's permit is given back
+    bool lane_away = false;  // the task gave its lane's permits back
     LaneId lane = 0;
-    std::uint32_t units = 0;    // the permits that it costs
-    bool holds_permit = false;  // it waits, and holds them
+    std::uint32_t units = 0;    // the number of permits that the task costs
+    bool holds_permit = false;  // the task holds its lane's permits while it waits
     boost::intrusive::list_member_hook<> lane_hook;
   };
-  // A thread of a scheduler that waits; perhaps for several things at once. It is free when all of these waits have ended.
+  // A blocked thread of a scheduler. It may have several waits, and is free when all of them have
+  // ended.
   struct ThreadNode {
     EdgeList<&Edge::thread_hook_> edges;
     Scheduler* scheduler = nullptr;
@@ -187,14 +198,14 @@ class WaitGraph {
   using ThreadList = boost::intrusive::list<
       ThreadNode, boost::intrusive::member_hook<ThreadNode, boost::intrusive::list_member_hook<>,
                                                 &ThreadNode::scheduler_hook>>;
-  // A lane with waiters that hold its permits, or with tasks that are waited for.
+  // A lane in which waiters hold permits, or whose tasks are targets of waits.
   struct LaneNode {
     boost::intrusive::list<
         WaiterNode, boost::intrusive::member_hook<WaiterNode, boost::intrusive::list_member_hook<>,
                                                   &WaiterNode::lane_hook>>
         holders;
-    std::uint64_t held = 0;     // permits of these
-    std::uint64_t targets = 0;  // edges whose task is in this lane
+    std::uint64_t held = 0;     // the permits of the holders
+    std::uint64_t targets = 0;  // the number of edges whose target is in this lane
     bool unused() const { return holders.empty() && targets == 0; }
   };
 
@@ -220,6 +231,9 @@ class WaitGraph {
   bool can_end_at_once(Edge& edge) KEYWAY_REQUIRES(mutex_);
   bool can_come_back_at_once(const WaiterNode& node) KEYWAY_REQUIRES(mutex_);
   bool free_what_is_stuck(LaneId lane) KEYWAY_EXCLUDES(mutex_);
+  // For an await in a branch of when_any(): true if another branch does not wait, or adds the waits of each other branch.
+  bool find_rivals(const Edge& edge, std::vector<std::vector<Edge*>>& rivals) const
+      KEYWAY_REQUIRES(mutex_);
   void explore(Search& search) KEYWAY_REQUIRES(mutex_);
   void settle(Search& search) KEYWAY_REQUIRES(mutex_);
   Error refuse(const Edge& edge, Search& search) KEYWAY_REQUIRES(mutex_);
@@ -230,13 +244,13 @@ class WaitGraph {
   std::unordered_map<const detail::TaskCore*, WaiterNode> waiters_ KEYWAY_GUARDED_BY(mutex_);
   std::unordered_map<LaneId, LaneNode> lanes_ KEYWAY_GUARDED_BY(mutex_);
   std::unordered_map<const detail::TaskCore*, std::size_t> targets_ KEYWAY_GUARDED_BY(mutex_);
-  // By the id of each operation that an edge's operation is, or is a part of.
+  // Key: the ids of an edge's operation and of the operations that it is a part of.
   std::unordered_map<std::uint64_t, std::unordered_set<Edge*>> by_operation_
       KEYWAY_GUARDED_BY(mutex_);
   std::map<std::pair<std::uint64_t, const Scheduler*>, ThreadNode> threads_
       KEYWAY_GUARDED_BY(mutex_);
   std::unordered_map<const Scheduler*, ThreadList> blocked_ KEYWAY_GUARDED_BY(mutex_);
-  // Edges for work of several, which may depend on any other edge.
+  // The number of edges for work of several operations. Such an edge may depend on any other edge.
   std::size_t work_edges_ KEYWAY_GUARDED_BY(mutex_) = 0;
   std::uint64_t searches_ KEYWAY_GUARDED_BY(mutex_) = 0;
 };

@@ -141,7 +141,8 @@ SerialDispatcher::~SerialDispatcher() {
   try {
     shutdown(Duration::zero());
   } catch (const Exception&) {
-    // The wait was refused. The executors' own destructors wait, and say what is wrong if that can never end.
+    // The WaitGraph refused the wait. The executors' destructors wait, and report if that wait
+    // could never end.
   }
 }
 

@@ -20,7 +20,7 @@ Result<void> SerialOptions::validate() const {
   };
   if (Result<void> valid = at_least("workers", workers, 1); !valid) return valid;
   if (Result<void> valid = at_least("queue_capacity", queue_capacity, 0); !valid) return valid;
-  // Without room for a single one, all work would be turned away.
+  // With 0, all work would be rejected.
   return at_least("total_capacity", total_capacity, on_full == OnFull::kCallerRuns ? 0 : 1);
 }
 

@@ -356,8 +356,7 @@ class Schedule {
     const std::size_t other = (work.key + 1 + below(kKeys - 1)) % kKeys;
     if (!may_block() || lane_of(other) == work.lane) co_return 0;
     ++nested_;
-    // A sticky worker has one thread: its work does not block in a call to another worker.
-    if (one_in(2) && !is_sticky()) {
+    if (one_in(2)) {
       running.waits(true);
       call(other, one_in(3) ? std::optional<Duration>(microseconds(below(100))) : std::nullopt);
       running.waits(false);

@@ -1,5 +1,4 @@
-// For tests: the worker of a sticky lane in a simulation. It has one thread, as a WorkerThread does: while its item
-// blocks, none of its other items runs.
+// For tests: simulates a WorkerThread. While one of its items blocks, no other item of it runs.
 #pragma once
 
 #include <deque>

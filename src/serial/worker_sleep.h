@@ -1,7 +1,7 @@
-// How the one thread of a WorkerThread goes to sleep, and is woken: no wake-up is lost.
+// Puts the thread of a WorkerThread to sleep and wakes it, without losing a wake-up.
 //
-// The thread says that it sleeps before it looks for the last time; a thread that posts looks after it has posted whether
-// the other one sleeps. So one of them sees the other.
+// The thread stores that it sleeps, then looks for work once more. A poster pushes its item, then
+// checks whether the thread sleeps. So one of them sees the other.
 //
 // Thread safety: wait_for_work() from one thread; the other methods from any thread.
 #pragma once
@@ -19,19 +19,20 @@ namespace keyway {
 
 class WorkerSleep {
  public:
-  // To be called after something was posted.
+  // To be called after an item was posted.
   void wake() {
     // seq_cst: pairs with wait_for_work().
     if (sleeps_.load(std::memory_order_seq_cst) == 0) return;
     if (sleeps_.exchange(0, std::memory_order_seq_cst) == 1) futex_wake_one(sleeps_);
   }
-  // From now on the thread does not wait any more.
+  // Ends wait_for_work(), now and in future calls.
   void stop() {
     stopping_.store(true, std::memory_order_seq_cst);
     wake();
   }
 
-  // Waits until has_work() holds, or stop() was called. False if there is nothing left, and the thread is to end.
+  // Blocks until has_work() is true or stop() was called. False: stop() was called, and there is no
+  // work.
   template <class HasWork>
   bool wait_for_work(HasWork has_work, const Scheduler& clock) {
     for (int i = spins_before_sleep(kSpinsBeforeSleep); i > 0; --i) {
@@ -54,8 +55,8 @@ class WorkerSleep {
   }
 
  private:
-  // A few microseconds: the next post often comes at once, and waking the thread costs the poster 13 us. There may be
-  // many of these threads, so none looks for long.
+  // A few microseconds: the next post often comes soon, and a wake-up costs the poster 13 us. It is
+  // short because there may be many WorkerThreads.
   static constexpr int kSpinsBeforeSleep = 150;
 
   detail::Atomic<std::uint32_t> sleeps_{0};  // 1: a thread that posts must wake it

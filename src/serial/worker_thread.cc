@@ -19,7 +19,7 @@ void WorkerThread::end_thread() {
 }
 
 void WorkerThread::post_from_outside(Runnable& runnable) {
-  if (this_thread_ == this) return post(runnable);  // its own thread ends before it does
+  if (this_thread_ == this) return post(runnable);  // the WorkerThread outlives its own thread
   const PostsInProgress::Post in_progress(posts_);
   post(runnable);
 }

@@ -3,8 +3,8 @@
 //
 // Guarantees:
 //   (1) Everything that is posted runs on the one thread, in the order of posting; no wake-up is lost.
-//   (2) While a task waits on the thread, nothing else runs there; a wait for work of this very thread is refused
-//       (ErrorCode::kNoThread).
+//   (2) While a task waits on the thread, nothing else runs there. The WaitGraph refuses a wait for work
+//       of the same thread (ErrorCode::kNoThread).
 //
 // Thread safety: every method from any thread; end_thread() from one at a time.
 // Lifetime: the destructor runs what is still posted, then joins. `timers` outlives it.
@@ -55,9 +55,9 @@ class WorkerThread final : public Scheduler {
 
   ServiceThread& timers_;
   ReadyQueue ready_;
-  PostsInProgress posts_;  // of other threads
+  PostsInProgress posts_;  // by other threads
   WorkerSleep sleep_;
-  // Odd while a turn is in progress; the thread's own.
+  // Odd while a turn is in progress. Written by the thread alone.
   detail::Atomic<std::uint64_t> turn_edges_{0};
   detail::Atomic<std::uint32_t> blocking_depth_{0};
   TurnWatch turn_watch_;

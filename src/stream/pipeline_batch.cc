@@ -153,7 +153,7 @@ Task<void> Pipeline::Engine::visit_backlog(std::string group) {
     const std::vector<Outcome> outcomes = co_await call_batch(seen);
     settle_or_keep(batch, outcomes);
     if (batch.empty()) break;
-    wake();  // the settled records have made room, though this task goes on
+    wake();  // the settled records have made room, and this task has not ended
     Duration wait{};
     for (const Tried& one : batch) wait = std::max(wait, one.tries.wait);
     co_await rest(&batch.front().item.partition(), wait);

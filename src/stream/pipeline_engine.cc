@@ -82,7 +82,7 @@ Pipeline::Engine::Engine(Source& source, PipelineOptions options, detail::AnyHan
 }
 
 Pipeline::Engine::~Engine() {
-  // Whatever wakes the pump ends before settle(): running tasks, and records that no task has taken.
+  // Before settle(): running tasks, and queued records that the executors drop, wake the pump.
   executor_.reset();
   calls_.reset();
   backlog_.reset();
@@ -234,7 +234,7 @@ void Pipeline::Engine::take_in(std::vector<Record>& records) {
   for (auto& [id, partition] : partitions_) dispatch_held(partition);
 }
 
-// What it throws is an error.
+// Returns an exception as an error.
 Result<bool> Pipeline::Engine::classify_safely(Record& record) {
   try {
     return options_.classify(record);
@@ -419,7 +419,7 @@ void Pipeline::Engine::begin_end(PipelineEnd::Why why) {
   ending_ = why;
   end_by_ = from_now(options_.shutdown_wait);
   for (auto& [id, partition] : partitions_) give_up(*partition);
-  resume_all();  // what waits must be able to go
+  resume_all();  // a paused key would keep its records for ever
 }
 
 void Pipeline::Engine::resume_all() {

@@ -1,9 +1,10 @@
 // What a Pipeline is inside.
 //
-// The pump reads, dispatches and commits; it alone knows the partitions, so nothing of this is locked. Each record is a
-// coroutine task of an executor whose groups are the keys: order, limits, rates and pauses are the executor's. A task
-// that has handled a record sets the flag of its ledger entry and counts it out. The task's value wakes the pump, after
-// the executor has taken the task's permit back (see TaskEnd): the next step finds room for the key.
+// The pump reads, dispatches and commits; it alone knows the partitions, so nothing of this is
+// locked. Each record is a coroutine task of an executor whose groups are the keys: the executor
+// keeps order, limits, rates and pauses. A task that has handled a record sets the flag of its
+// ledger entry and counts it out. The task's value wakes the pump after the task has given its
+// permit back (see TaskEnd), so the next step finds room for the key.
 //
 // A record's way:
 //   poll -> [aside: its key is full] -> executor -> process -> settled, or dropped
@@ -136,13 +137,14 @@ class Pipeline::Engine final : private Pump, private Timer {
   detail::AnyHandler handler_;
   Scheduler& scheduler_;
 
-  // Have their own synchronization. What is written for every record lies apart from what every record reads. Counters
-  // that decide nothing are std::atomic: the explorer need not stop at them.
+  // Have their own synchronization. Members that every record writes and members that every record
+  // reads lie on different cache lines. Counters for statistics are std::atomic, so the explorer
+  // ignores them.
   detail::Atomic<bool> ran_{false};
   detail::Atomic<bool> is_open_{false};
   detail::Atomic<bool> stop_wanted_{false};
   detail::Atomic<bool> any_parked_{false};
-  detail::Atomic<bool> halts_{false};  // nothing begins any more
+  detail::Atomic<bool> halts_{false};  // no record begins any more
   ThreadWakeup over_;
   // By the pump and by who handles records.
   alignas(64) detail::Atomic<std::uint64_t> in_flight_{0};

@@ -29,8 +29,8 @@ class Pipeline::Engine::Measured {
   const TimePoint began_;
 };
 
-// The value of a record's task. The executor destroys it after the task's permit is back, so the pump that it wakes
-// finds the key with room for the next record. A wake from within the task would come too early.
+// The value of a record's task. Its destructor wakes the pump. The executor destroys it after the
+// task has given its permit back, so the pump finds room for the key's next record.
 class Pipeline::Engine::TaskEnd {
  public:
   static constexpr bool kDestructorIsKeyways = true;
@@ -72,7 +72,7 @@ class Pipeline::Engine::Item {
   TimePoint since() const { return since_; }
   Record& record() { return record_; }
 
-  // REQUIRES: the pump is woken afterwards, by the task's TaskEnd or, if the task goes on, by wake().
+  // REQUIRES: the task wakes the pump afterwards, by its TaskEnd or, if it goes on, by wake().
   void settle(Ledger::State state) {
     if (entry_ != nullptr) entry_->settle(state);
     engine_->bytes_.fetch_sub(record_.value.size());

@@ -22,7 +22,7 @@ Result<void> require_not_negative(const char* name, Duration duration) {
   return out_of_range(name, std::to_string(duration.count()) + " ns", "at least 0");
 }
 
-// With an interval of 0 the pipeline would commit all the time, and do nothing else.
+// With an interval of 0 the pipeline would do nothing but commit.
 Result<void> require_commit_interval(Duration interval) {
   if (interval > Duration::zero()) return {};
   return out_of_range("commit_interval", std::to_string(interval.count()) + " ns", "above 0");

@@ -23,7 +23,7 @@ Outcome Pipeline::Engine::outcome_of(std::exception_ptr thrown) {
 }
 
 // Most records are done by their first try, without waiting for anything: they need no large frame.
-// Nothing is thrown out of it: a failed task has no value, and nothing would wake the pump.
+// It must not throw: a failed task has no TaskEnd that wakes the pump.
 Task<Pipeline::Engine::TaskEnd> Pipeline::Engine::process(Item* in_flight) {
   Tries tries;
   try {
@@ -146,7 +146,7 @@ Task<std::optional<Outcome>> Pipeline::Engine::call_in_group(Item* item, Attempt
   auto call = [this, item, attempt] { return call_if_wanted(item, attempt); };
   TaskHandle<std::optional<Outcome>> handle =
       calls_->submit(group.empty() ? kUnorderedGroup : group, "", call);
-  // The call refers to the item: it is waited for to its end, also if this task is asked to stop.
+  // The call refers to the item, so this task waits for its end even after a stop request.
   const auto end_of =
       [](TaskHandle<std::optional<Outcome>>* task) -> Task<GroupResult<std::optional<Outcome>>> {
     co_return co_await *task;
@@ -219,8 +219,8 @@ Duration Pipeline::Engine::backoff(int attempts) {
   return Duration(std::uniform_int_distribution<Duration::rep>(0, most.count())(random_));
 }
 
-// How long an attempt has to wait for its token of the rate of all. It is taken now: an attempt that has waited need not
-// look again.
+// Takes a token of PipelineOptions::rate, and returns how long the attempt must wait before it uses
+// it.
 Duration Pipeline::Engine::until_rate_allows() {
   const TimePoint now = scheduler_.now();
   MutexLock lock(rate_mutex_);
@@ -278,7 +278,7 @@ void Pipeline::Engine::count_out(Partition& partition) {
 void Pipeline::Engine::left_unsettled(Item& item) {
   if (dispatching_.load(std::memory_order_relaxed) == std::this_thread::get_id()) {
     turned_away_ = std::move(item.record());
-    return count_out(item.partition());  // by the pump itself: it knows
+    return count_out(item.partition());  // the pump itself runs here: no wake-up
   }
   bytes_.fetch_sub(item.record().value.size());
   dropped_.fetch_add(1, std::memory_order_relaxed);
@@ -286,7 +286,8 @@ void Pipeline::Engine::left_unsettled(Item& item) {
   wake();
 }
 
-// An exception of the source or of a store (dead letters, handled ids): handlers' exceptions are outcomes.
+// For exceptions of the source or of a store (dead letters, handled ids). Exceptions of handlers
+// are outcomes.
 void Pipeline::Engine::fail_by(std::exception_ptr thrown) {
   fail({ErrorCode::kIo, "the source or a store threw: " + outcome_of(std::move(thrown)).reason});
 }

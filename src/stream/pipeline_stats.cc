@@ -70,7 +70,7 @@ void Pipeline::Engine::pause_partition(PartitionId id, bool pause) {
       paused_by_user_.erase(id);
     }
   }
-  // Before that the source is not open, and run_until() looks at what is paused.
+  // If the source is not open yet, the first step applies the pause.
   if (is_open_.load(std::memory_order_acquire)) wake();
 }
 

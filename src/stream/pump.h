@@ -16,8 +16,8 @@ class Pump : private Runnable {
  public:
   explicit Pump(Scheduler& scheduler) : scheduler_(scheduler) {}
 
-  // A step that begins after this call sees what the caller did before it. A step that runs meanwhile may have missed
-  // it and is followed by another one: run() stores kRunning before step() looks at anything.
+  // A step that begins after this call sees the caller's earlier writes. A step that is running may
+  // miss them, and is followed by another one: run() stores kRunning before it calls step().
   void wake() noexcept {
     State state = state_.load();
     while (true) {

@@ -64,8 +64,8 @@ plant_bug(older_limit_told_last "a submit that read a limit before evict_group()
 
 plant_bug(learnt_limit_lost "set_limits() sets an adaptive limit back to where it began"
   src/groups/intake.cc
-  [[if (adapts) limits.running]]
-  [[if (adapts && !planted("learnt_limit_lost")) limits.running]])
+  [[adapts ? LimitPart::kWaiting]]
+  [[adapts && !planted("learnt_limit_lost") ? LimitPart::kWaiting]])
 
 # ---- order
 
@@ -123,7 +123,7 @@ plant_bug(expiry_before_entry "a task whose timer fires before the task is in it
   [[if (scheduler_.now() >= task.extras().expires_at && !planted("expiry_before_entry")) expire(task);]])
 
 plant_bug(caller_runs_after_shutdown "a submitter runs its task although the executor has been shut down meanwhile"
-  src/groups/group_engine.cc
+  src/groups/group_unrun.cc
   [[if (table_.closed()) refuse_closed(task);
   if (if_full]]
   [[if (table_.closed() && !planted("caller_runs_after_shutdown")) refuse_closed(task);
@@ -230,7 +230,7 @@ plant_bug(group_end_lets_nobody_in "a group that is shut down does not let in th
     if (!planted("group_end_lets_nobody_in")) intake_.made_room(*lane, aftermath);]])
 
 plant_bug(cancel_not_heard_by_drain "a drain of a group does not hear at once that the last task was cancelled"
-  src/groups/group_engine.cc
+  src/groups/group_unrun.cc
   [[intake_.made_room(*lane, aftermath);
     quiet_.changed();]]
   [[intake_.made_room(*lane, aftermath);
@@ -257,12 +257,8 @@ plant_bug(pause_during_the_end "a group that is paused while the executor is shu
 
 plant_bug(drain_waits_for_held "a drain waits for a lane without tasks whose turn a pause keeps"
   src/groups/group_control.cc
-  [[[](Lane& lane) { return lane.empty(); });
-  };
-  const AllTasks all(*this);]]
-  [[[](Lane& lane) { return planted("drain_waits_for_held") ? lane.idle() : lane.empty(); });
-  };
-  const AllTasks all(*this);]])
+  [[[](Lane& lane) { return lane.empty(); })]]
+  [[[](Lane& lane) { return planted("drain_waits_for_held") ? lane.idle() : lane.empty(); })]])
 
 plant_bug(lane_lock_order "a look at the next waiter takes the two locks of its lane in the wrong order"
   src/lanes/lane.h
@@ -310,7 +306,7 @@ plant_bug(serial_place_lost "a call that is refused keeps its place in the dispa
     return false;]])
 
 plant_bug(place_of_expired "a task that expires keeps its place in the global queue"
-  src/groups/group_engine.cc
+  src/groups/group_unrun.cc
   [[intake_.give_up_place(task, aftermath);
   return {]]
   [[if (status != TaskStatus::kExpired || !planted("place_of_expired")) intake_.give_up_place(task, aftermath);
@@ -346,19 +342,19 @@ plant_bug(lock_wait_keeps_permit "a task that waits for a lock keeps its global 
 # ---- waits
 
 plant_bug(cycle_not_reported "a wait is accepted although its target waits too"
-  src/runtime/wait_graph.cc
+  src/runtime/wait_search.cc
   [[if (waiters_.contains(edge.ends_with_)) return false;]]
   [[if (waiters_.contains(edge.ends_with_) && !planted("cycle_not_reported")) return false;]])
 
 plant_bug(return_not_waited_for "a task that wants its permit back counts as one that runs"
-  src/runtime/wait_graph.cc
+  src/runtime/wait_search.cc
   [[node.all_must_end.push_back(&edge);
     if (edge]]
   [[node.all_must_end.push_back(&edge);
     if (!planted("return_not_waited_for") && edge]])
 
 plant_bug(thread_free_too_early "a thread with several waits counts as free when one of them can end"
-  src/runtime/wait_graph.cc
+  src/runtime/wait_search.cc
   [[--thread->second == 0) {]]
   [[(--thread->second == 0 || planted("thread_free_too_early"))) {]])
 
@@ -375,7 +371,7 @@ plant_bug(holder_waits_for_line "a holder that wants its lock in another mode de
       !all_holds]])
 
 plant_bug(lock_holder_needs_no_thread "a wait for a lock does not leave a thread for the coroutine that holds the lock"
-  src/runtime/wait_graph.cc
+  src/runtime/wait_search.cc
   [[if (Scheduler* scheduler = detail::scheduler_that_resumes(holder)) {]]
   [[if (Scheduler* scheduler = planted("lock_holder_needs_no_thread") ? nullptr : detail::scheduler_that_resumes(holder)) {]])
 
@@ -391,10 +387,8 @@ plant_bug(gate_return_needs_no_thread "a task that gave its global permit back n
 
 plant_bug(second_wait_not_told "a branch that waits again does not tell the graph that its task gives permits back once more"
   src/groups/waits.cc
-  [[if (leaves_again) WaitGraph::instance().leaves_again(waiter);
-  auto begun]]
-  [[if (leaves_again && !planted("second_wait_not_told")) WaitGraph::instance().leaves_again(waiter);
-  auto begun]])
+  [[if (leaves_again) WaitGraph]]
+  [[if (leaves_again && !planted("second_wait_not_told")) WaitGraph]])
 
 plant_bug(drain_not_in_graph "a drain that finds no tasks at its first look is not in the graph"
   src/groups/group_control.cc
@@ -402,7 +396,7 @@ plant_bug(drain_not_in_graph "a drain that finds no tasks at its first look is n
     return begun.error();
   }
   WaitEnd end{};]]
-  [[if (planted("drain_not_in_graph") && quiet_.is_quiet(lanes_are_empty, /*strict=*/false)) {
+  [[if (planted("drain_not_in_graph") && all.is_over()) {
   } else if (Result<void> begun = wait.begin(all, /*bounded=*/deadline != nullptr); !begun) {
     return begun.error();
   }
@@ -425,21 +419,19 @@ plant_bug(refused_wait_counts "a wait counts as open while the graph checks it, 
   [[leaves_again = task->open > 0;]]
   [[leaves_again = task->open > (planted("refused_wait_counts") ? 1 : 0);]]
   AND
-  [[++task->open;
-    if (in_own_lane) ++task->open_in_lane;
-    leaves_gate = give_back]]
+  [[++task.open;
+    if (in_own_lane) ++task.open_in_lane;]]
   [[if (!planted("refused_wait_counts")) {
-      ++task->open;
-      if (in_own_lane) ++task->open_in_lane;
-    }
-    leaves_gate = give_back]]
+      ++task.open;
+      if (in_own_lane) ++task.open_in_lane;
+    }]]
   AND
-  [[end_check(*task, in_own_lane);
+  [[end_check(task, in_own_lane);
     forget_if_over]]
-  [[end_check(*task, in_own_lane);
+  [[end_check(task, in_own_lane);
     if (planted("refused_wait_counts")) {
-      --task->open;
-      if (in_own_lane) --task->open_in_lane;
+      --task.open;
+      if (in_own_lane) --task.open_in_lane;
     }
     forget_if_over]])
 
@@ -475,7 +467,7 @@ plant_bug(eviction_closes_cycle "a lower limit found after evict_group() may lea
     made_room]])
 
 plant_bug(timeout_keeps_thread "a wait with a timeout counts as keeping its thread for ever"
-  src/runtime/wait_graph.cc
+  src/runtime/wait_search.cc
   [[if (thread != open_in_thread.end() && ]]
   [[if (thread != open_in_thread.end() && !planted("timeout_keeps_thread") && ]])
 

@@ -5,10 +5,17 @@
 // or nothing.
 #pragma once
 
+#include <cinttypes>
+#include <csignal>
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <optional>
 #include <string>
+#include <string_view>
+
+#include <unistd.h>
 
 #include <gtest/gtest.h>
 
@@ -25,6 +32,28 @@ inline std::optional<std::uint64_t> number_from_environment(const char* name) {
 // Whether one seed is replayed.
 inline bool replays_a_seed() { return number_from_environment("KEYWAY_SEED").has_value(); }
 
+// Names the seed if a schedule ends the process.
+class SeedOnAbort {
+ public:
+  SeedOnAbort() {
+    std::signal(SIGABRT, [](int) {
+      constexpr std::string_view kBefore = "replay it with KEYWAY_SEED=";
+      (void)!write(STDERR_FILENO, kBefore.data(), kBefore.size());
+      (void)!write(STDERR_FILENO, digits_, std::strlen(digits_));
+      (void)!write(STDERR_FILENO, "\n", 1);
+      std::signal(SIGABRT, SIG_DFL);
+    });
+  }
+  ~SeedOnAbort() { std::signal(SIGABRT, SIG_DFL); }
+  SeedOnAbort(const SeedOnAbort&) = delete;
+  SeedOnAbort& operator=(const SeedOnAbort&) = delete;
+
+  void set(std::uint64_t seed) { std::snprintf(digits_, sizeof digits_, "%" PRIu64, seed); }
+
+ private:
+  static inline char digits_[24] = "";
+};
+
 // Fewer under a sanitizer, which makes them slow.
 template <class Schedule>
 void expect_schedules_hold(std::uint64_t part, std::uint64_t schedules) {
@@ -34,8 +63,10 @@ void expect_schedules_hold(std::uint64_t part, std::uint64_t schedules) {
   }
   if (kSanitized) schedules /= 25;
   schedules = number_from_environment("KEYWAY_SCHEDULES").value_or(schedules);
+  SeedOnAbort on_abort;
   for (std::uint64_t i = 0; i < schedules; ++i) {
     const std::uint64_t seed = part * schedules + i;
+    on_abort.set(seed);
     ASSERT_EQ(Schedule(seed, false).run(), "") << "replay it with KEYWAY_SEED=" << seed;
   }
 }

@@ -1,4 +1,5 @@
-// How Keyway's own caches learn that a scheduler has had no work for a while, so that they can give memory back.
+// Tells Keyway's own caches that a scheduler has had no work for a while, so that they release
+// memory.
 #pragma once
 
 namespace keyway {

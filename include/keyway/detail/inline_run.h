@@ -1,5 +1,5 @@
-// Runs a coroutine to its end on the calling thread, which sleeps while the coroutine is suspended: for a call inside a
-// task, which is a part of that task. It needs no thread of a scheduler.
+// Runs a coroutine to its end on the calling thread, which sleeps while the coroutine is suspended.
+// For a coroutine that is a part of the calling task: it needs no other thread.
 //
 //   InlineRun run(timers);
 //   const TaskContext context = ...;              // context.scheduler is &run
@@ -7,7 +7,7 @@
 //   TaskAccess::start(task, context, run);
 //   run.wait();
 //
-// Thread safety: post() and done() from any thread; the rest from the one that made it.
+// Thread safety: post() and done() from any thread; the rest from the thread that made it.
 #pragma once
 
 #include "keyway/detail/require_cpp20.h"
@@ -28,8 +28,9 @@ class InlineRun final : public Scheduler, public Completion {
   InlineRun(const InlineRun&) = delete;
   InlineRun& operator=(const InlineRun&) = delete;
 
-  // The calling thread is going to run a coroutine, whose operation is `part`. Comes before it starts, so that its
-  // waits know of the thread.
+  // Links the calling thread's wait for `part`, the coroutine's operation, into the WaitGraph. To
+  // be called before the coroutine starts, so that the checks of its waits know that it needs this
+  // thread.
   void begin(const Operation& part);
   // Returns when the coroutine has ended.
   void wait();
@@ -46,7 +47,8 @@ class InlineRun final : public Scheduler, public Completion {
   struct State;
 
   Scheduler& timers_;
-  // Shared with whoever posts just now: the item may be run, and this object be gone, before post() returns.
+  // Shared with running calls of post(): the item may run, and this object be destroyed, before
+  // post() returns.
   const std::shared_ptr<State> state_;
 };
 

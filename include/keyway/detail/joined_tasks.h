@@ -1,4 +1,4 @@
-// Tasks that end before the call that submitted them does: see GroupExecutor::execute_all().
+// Tasks that end before the call that submitted them returns: see GroupExecutor::execute_all().
 #pragma once
 
 #include <cstddef>
@@ -19,8 +19,9 @@ class BlockedWait;
 
 namespace keyway::detail {
 
-// The wait for a task is announced to the WaitGraph before the task can begin. So of waits that would close a cycle the
-// last one is refused, and the task of a refused wait has not begun: tasks that have begun are always waited for.
+// submit() announces the wait for a task to the WaitGraph before the task can begin. So the graph
+// refuses a wait that would close a cycle while its task has not begun, and a task that has begun
+// is always waited for.
 //
 // Thread safety: one thread.
 // Lifetime: the destructor cancels the tasks that have not ended, and waits for them.
@@ -35,11 +36,12 @@ class JoinedTasks {
   // the executor is shut down before the first task.
   bool submit(const GroupPlace& place, TaskCore& task);
 
-  // Waits for all; cancels them if `stop` is requested. If the wait for a task would never end (kWaitCycle, kNoThread),
-  // cancels the tasks before it and throws that Exception when they have ended.
+  // Waits for all tasks; cancels them if `stop` is requested. If the graph refused the wait for a
+  // task (kWaitCycle, kNoThread), cancels the tasks before it, and throws that Exception when they
+  // have ended.
   void wait(const std::stop_token& stop);
 
-  // For tasks that submit() was not called for, or that it did not take.
+  // The result of tasks that submit() did not take, or was not called for.
   TaskStatus status_of_untaken() const {
     return shut_down_ ? TaskStatus::kRejected : TaskStatus::kCancelled;
   }
@@ -56,7 +58,7 @@ class JoinedTasks {
   void cancel_back_to_front();
 
   std::vector<Joined> tasks_;
-  std::optional<Error> refused_;  // the wait for a task
+  std::optional<Error> refused_;  // why the WaitGraph refused the wait for a task
   bool shut_down_ = false;
 };
 

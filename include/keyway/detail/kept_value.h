@@ -1,4 +1,4 @@
-// How the value of a task is kept, and how its type is known where it is not named.
+// How a task stores its value, and how the value's type is identified at run time.
 #pragma once
 
 #include <type_traits>
@@ -6,7 +6,7 @@
 
 namespace keyway::detail {
 
-// A reference is kept as a pointer, nothing as nothing.
+// A reference is stored as a pointer, void as std::monostate.
 template <class T>
 struct Kept {
   using type = std::remove_cv_t<T>;
@@ -20,11 +20,11 @@ struct Kept<void> {
   using type = std::monostate;
 };
 
-// Its address stands for the type.
+// Its address identifies the type T.
 template <class T>
 inline constexpr char kValueType = 0;
 
-// A value of a type that only its user knows.
+// A value of an erased type.
 struct AnyValue {
   const void* type = nullptr;  // the address of a kValueType; null: there is no value
   const void* kept = nullptr;

@@ -1,4 +1,4 @@
-// Makes a task of a callable and what it asks for.
+// Makes a task from a callable and an id or TaskOptions.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@
 
 namespace keyway::detail {
 
-// Throws for a text that cannot be a key, and says `what` it is; otherwise gives its hash.
+// Returns the hash of a key. Throws if the text cannot be a key; the message calls it `what`.
 std::size_t require_key(std::string_view key, std::string_view what = "group key");
 void require_id(std::string_view id);
 void require_options(const TaskOptions& options);

@@ -59,10 +59,12 @@ class Operation {
   // How many locks it took and has not released itself. Only kept for threads: what a thread passes on stays
   // counted here.
   mutable std::uint32_t locks_held = 0;
-  // A thread waits for this very operation: it runs it, or sync_wait() does.
+  // A thread waits for this operation: in sync_wait(), or because it runs it inline.
   mutable bool is_awaited = false;
+  // For a branch of when_any() or with_timeout(): how many branches that has. 0: it is no such branch.
+  std::uint32_t race_branches = 0;
 
-  // Whether it has drawn one: without, it has never asked for a lock.
+  // Whether it has an id. An operation without one has never asked for a lock.
   bool has_id() const { return id_ != 0; }
 
  private:
@@ -92,7 +94,8 @@ class TaskOperation final : public Operation {
 // For people: the task's name, or the thread on which the operation drew its id.
 std::string operation_name(std::uint64_t id);
 
-// If the operation of this id is a coroutine task: the scheduler whose thread it needs to go on. Otherwise null.
+// The scheduler whose thread the operation needs to go on, if it is a coroutine task; otherwise
+// null.
 Scheduler* scheduler_that_resumes(std::uint64_t id);
 
 }  // namespace detail

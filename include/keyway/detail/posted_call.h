@@ -1,4 +1,4 @@
-// A callable on its way to a thread of a scheduler.
+// A callable that was posted to a scheduler.
 #pragma once
 
 #include <concepts>
@@ -14,7 +14,7 @@ namespace keyway::detail {
 template <class F>
 class PostedCall final : public Runnable {
  public:
-  // Posted once, it deletes itself when it runs.
+  // It is posted once, and deletes itself when it runs.
   template <class G>
     requires(!std::same_as<std::remove_cvref_t<G>, PostedCall>)
   explicit PostedCall(G&& callable) : callable_(std::forward<G>(callable)) {}

@@ -1,4 +1,4 @@
-// What a coroutine waits for by sleep_for(), current_stop_token() and when_all().
+// The awaiters of sleep_for(), current_stop_token() and when_all().
 #pragma once
 
 #include "keyway/detail/require_cpp20.h"
@@ -58,21 +58,22 @@ struct [[nodiscard("write co_await in front of it")]] StopTokenAwaiter {
   std::stop_token token;
 };
 
-// Counts branches of an operation, which run side by side; the last one to end resumes the operation.
+// Counts the branches of an operation, which run concurrently. The last branch to end resumes the
+// operation.
 class WhenAllLatch final : public Completion {
  public:
   explicit WhenAllLatch(std::size_t branches) : left_(branches + 1) {}
 
-  // Comes before the first branch starts.
+  // REQUIRES: called before the first branch starts.
   void begin(const Operation& operation) noexcept { operation_ = &operation; }
-  // True if some are still at work: the caller suspends.
+  // True if a branch has not ended: the caller suspends.
   bool wait(std::coroutine_handle<> waiting) noexcept {
     waiting_ = waiting;
-    // acq_rel: what each branch wrote is seen by whoever comes last.
+    // acq_rel: the last one to decrement sees the writes of all branches.
     return left_.fetch_sub(1, std::memory_order_acq_rel) != 1;
   }
   std::coroutine_handle<> done() noexcept override {
-    branch_ends(*operation_);  // before it counts: the task may be gone afterwards
+    branch_ends(*operation_);  // before count_one(): after it the task may be freed
     return count_one();
   }
   // A branch that was not started.

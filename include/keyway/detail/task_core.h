@@ -61,18 +61,18 @@ class TaskWait {
   virtual void end(Wakeup& wakeup) noexcept = 0;
 };
 
-// A wait that a task, or a part of it, is going to begin.
+// A wait that a task, or a part of it, is about to begin.
 struct IntendedWait {
-  const Operation& operation;  // that waits
-  // What it waits for: one of these.
+  const Operation& operation;  // the waiting operation
+  // The target of the wait: one of these is set.
   TaskCore* task = nullptr;
-  const WantedLock* lock = nullptr;
+  WantedLock* lock = nullptr;
   const WantedWork* work = nullptr;
 
-  bool bounded = false;               // it ends by itself, by a timeout
-  bool blocks = false;                // the calling thread waits, not a coroutine
-  bool can_refuse = true;             // false: it begins in any case
-  bool is_last_of_unchecked = false;  // of waits that begin in any case, one after the other
+  bool bounded = false;               // the wait has a timeout
+  bool blocks = false;                // the wait blocks the calling thread
+  bool can_refuse = true;             // false: the WaitGraph does not check it
+  bool is_last_of_unchecked = false;  // the last of several waits with can_refuse == false
 };
 
 // The executor, as its tasks and handles see it.
@@ -80,7 +80,8 @@ class TaskOwner {
  public:
   enum class Waited { kDone, kTimedOut, kStopped };
 
-  // What messages call a task that is not done: task "x" of group "y", unless the owner has other words.
+  // The name of a task in messages: task "x" of group "y", unless the owner overrides it. REQUIRES:
+  // the task is not done.
   virtual std::string name_of(const TaskCore& task) const;
   virtual bool cancel(TaskCore& task) = 0;
   // Ends a task whose time to begin is over, if it still waits.
@@ -88,29 +89,31 @@ class TaskOwner {
   // Blocks the calling thread until `task`, one of this owner's, is done. An error (kWaitCycle) if that would
   // never be.
   virtual Result<Waited> wait(TaskCore& task, const TimePoint* deadline, std::stop_token stop) = 0;
-  // `waiter`, one of this owner's and the calling one, is going to wait. An error (kWaitCycle, kNoThread) if that could
-  // never end; then it has given nothing back.
+  // Begins a wait of `waiter`, a task of this owner that the calling thread runs: gives back the
+  // permits that the target needs. An error (kWaitCycle, kNoThread) if the wait could never end;
+  // then the task keeps its permits.
   virtual Result<std::unique_ptr<TaskWait>> begin_wait(TaskCore& waiter,
                                                        const IntendedWait& wait) = 0;
-  // A branch of `task`, one of this owner's, is about to end; other branches may wait. They need what the task
-  // gave back for them, and took again for the branch.
+  // A branch of `task`, a task of this owner, is about to end. The task gives back again the
+  // permits that the waits of its other branches need.
   virtual void branch_ends(TaskCore& task) noexcept = 0;
-  // `task`, one of this owner's and the calling one, is going to do nothing for a while: gives its global permit
-  // back, if there is a global limit.
+  // Begins a rest of `task`, a task of this owner that the calling thread runs: it gives its global
+  // permit back, if there is a global limit.
   virtual std::unique_ptr<TaskWait> begin_rest(TaskCore& task) = 0;
-  // `waiter`, one of this owner's, which waits, gives its lane's permit back for the rest of the wait. What
-  // the caller must post to the scheduler, or null.
+  // Takes the lane's permit from `waiter`, a waiting task of this owner, until it goes on. Returns
+  // the Runnable that the caller must post to the scheduler, or null.
   virtual Runnable* give_back_permit(TaskCore& waiter) = 0;
-  // What `task`, one of this owner's, needs of its lane before it can run or go on.
+  // What `task`, a task of this owner, needs before it can run or go on.
   struct Need {
-    std::uint64_t room = 0;   // permits; 0: none
+    std::uint64_t room = 0;   // permits of its lane; 0: none
     std::uint64_t limit = 0;  // of the lane
-    bool thread = false;      // one of its scheduler's
+    bool thread = false;      // a thread of its scheduler
   };
   virtual Need need(TaskCore& task) = 0;
   // The task with which `task` ends, if it does not run by itself; only to be compared.
   virtual const TaskCore* ends_with(const TaskCore& task) = 0;
-  // `task` waited for room, and has entered its queue. Called under no lock; user code must not run here.
+  // `task` has waited for room and entered its queue. Called under no lock. User code must not run
+  // here.
   virtual void came_in(TaskCore&) noexcept {}
   // A coroutine task that was suspended has ended.
   virtual void ended_after_suspension(TaskCore& task) noexcept = 0;
@@ -133,7 +136,7 @@ struct TaskOperations {
   void (*drop)(TaskCore&, std::exception_ptr);
   // Where the value is kept. REQUIRES: it succeeded.
   void* (*value)(TaskCore&);
-  // Stands for the type of the value: the address of a kValueType.
+  // Identifies the type of the value: the address of a kValueType.
   const void* value_type = nullptr;
   // Drops the callable unrun, and keeps a copy of what another one keeps, which has the same type of value.
   // False if that cannot be copied.
@@ -142,14 +145,14 @@ struct TaskOperations {
   std::exception_ptr (*error)(TaskCore&);
   void (*destroy)(TaskCore&, TaskStatus);
   bool over_aligned;     // needs the alignment of a cache line
-  bool can_stop;         // whether there is somebody to hear a stop request
-  bool value_is_silent;  // to destroy it runs no code of the user's
+  bool can_stop;         // the callable takes a std::stop_token, or is a coroutine
+  bool value_is_silent;  // the destructor of the value runs no user code
   // False if there is not.
   bool (*request_stop)(TaskCore&);
 };
 
-// Told that a task is done, by the thread that ended it. Must be short, and must not run code of the user's: that thread
-// may hold the next task.
+// Called by the thread that ended a task. It must be short and must not run user code, because that
+// thread may hold the next task.
 class Continuation {
  public:
   virtual void task_done() noexcept = 0;
@@ -203,10 +206,10 @@ class TaskCore {
   // place_.next while it waits; what follows here while it runs; the end time when it is done.
   void set_lane(Lane* lane) { place_.next = reinterpret_cast<Waiter*>(lane); }
   Lane* lane() const { return reinterpret_cast<Lane*>(place_.next); }
-  // Not if its caller runs it, nor once it is ending. REQUIRES: it runs.
+  // False for a task that its submitter runs, or that is ending. REQUIRES: the task runs.
   bool holds_permits() const { return lane() != nullptr && !ending(); }
 
-  // Whether it has given its permits back for good: only listeners and the result are left.
+  // Whether the task has given its permits back for good; its listener may still run.
   bool ending() const { return (state_.load(std::memory_order_relaxed) & kEnding) != 0; }
   void set_ending() { state_.fetch_or(kEnding, std::memory_order_relaxed); }
 
@@ -223,7 +226,7 @@ class TaskCore {
         : state_.fetch_and(~kPlace, std::memory_order_relaxed);
   }
 
-  // Which queue had no room for it, while it is not taken; once it has ended kRejected, why.
+  // Why the task was rejected; before that, which queue had no room for it.
   RejectionReason rejection() const {
     return static_cast<RejectionReason>((state_.load(std::memory_order_relaxed) >> kReasonShift) &
                                         kReasonMask);
@@ -259,7 +262,7 @@ class TaskCore {
     return static_cast<TaskStatus>((state_.load(std::memory_order_relaxed) >> kStatusShift) &
                                    kStatusMask);
   }
-  // A task has one continuation at a time. Of several coroutines that are about to await it, one claims it.
+  // A task has one continuation at a time. A coroutine that is about to await it claims it first.
   enum class Claim { kClaimed, kTaskIsDone, kClaimedByAnother };
   Claim claim_continuation() noexcept {
     // acquire: the caller sees the result.
@@ -270,14 +273,14 @@ class TaskCore {
   // False if the task is done already; then the continuation is not called.
   // REQUIRES: the caller has claimed it, or no other thread has a handle of the task.
   bool set_continuation(Continuation& continuation) noexcept;
-  // Gives up continuation and claim. False if the task is done already; then its continuation is being called, or has
-  // been.
+  // Removes the continuation and the claim. False if the task is done already: then another thread
+  // calls, or has called, the continuation.
   bool remove_continuation() noexcept;
   // True for the first who takes the result.
   bool take_result() noexcept {
     return (state_.fetch_or(kTaken, std::memory_order_relaxed) & kTaken) == 0;
   }
-  // A thread may wait for it: see runtime/blocking.h.
+  // Waitable: see runtime/blocking.h.
   std::uint32_t announce() noexcept {
     // acq_rel: publish() sees the sleeper; the caller sees the result.
     return state_.fetch_or(kSleepers, std::memory_order_acq_rel) | kSleepers;
@@ -311,8 +314,8 @@ class TaskCore {
   ~TaskCore() = default;
 
  private:
-  // state_: the number of references (11 bits), then flags, the status and the reason of a rejection (3 bits each), and a
-  // counter that only changes so that sleepers look again.
+  // state_: the number of references (11 bits), then flags, the status and the rejection reason (3
+  // bits each), and a counter that kick() changes so that sleepers look again.
   static constexpr std::uint32_t kReferences = (1U << 11) - 1;
   static constexpr std::uint32_t kDone = 1U << 11;
   static constexpr std::uint32_t kTaken = 1U << 12;

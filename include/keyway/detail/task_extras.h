@@ -31,10 +31,11 @@ struct TaskExtras {
   TimePoint expires_at{};
   Conflation conflation = Conflation::kNone;
 
-  // Of a conflated task, in the order in which they were submitted. Constant from then on.
+  // Numbers conflated tasks in the order of their submits. Constant after that.
   std::uint64_t arrival = 0;
   bool follows = false;  // it does not run: it ends with another one
-  // That one, as long as neither has ended. Under the ConflationTable's mutex.
+  // The task that it follows, until one of the two has ended. Guarded by the ConflationTable's
+  // mutex.
   TaskCore* leader = nullptr;
   Atomic<bool> superseded{false};
 

@@ -1,4 +1,4 @@
-// The promise of a Task: what a coroutine inherits, and where its result is kept.
+// The promise of a Task: its context and its result.
 #pragma once
 
 #include "keyway/detail/require_cpp20.h"
@@ -26,27 +26,29 @@ namespace detail {
 
 struct TaskAccess;
 
-// What a coroutine inherits from whoever awaits it.
+// What a coroutine inherits from its awaiter.
 struct TaskContext {
   Scheduler* scheduler = nullptr;
   std::stop_token stop;
   TaskOperation operation;
 };
 
-// One of several that run side by side in another one's place.
+// The context of a branch: one of several coroutines that run concurrently as parts of an
+// operation.
 inline TaskContext branch_of(const TaskContext& context) {
   const Operation& whole = context.operation;
   return {context.scheduler, context.stop, TaskOperation(&whole, whole.task(), context.scheduler)};
 }
 
-// Runs it until it is suspended.
+// Resumes the coroutine, and returns when it is suspended or has ended.
 void resume_as(const Operation& operation, std::coroutine_handle<> coroutine);
-// The calling coroutine resumes another one next, of which it was a part.
+// The calling coroutine resumes `operation` next, of which it was a part.
 void continue_as(const Operation& operation) noexcept;
 // A branch of the operation is about to end.
 void branch_ends(const Operation& whole) noexcept;
 
-// Told when a coroutine that nobody awaits by co_await has ended; says what to resume.
+// Called when a coroutine that was started without co_await has ended. Returns the coroutine to
+// resume.
 class Completion {
  public:
   virtual std::coroutine_handle<> done() noexcept = 0;
@@ -77,7 +79,7 @@ class Resumption final : public Runnable {
 
 class TaskPromiseBase {
  public:
-  // Frames come and go as tasks do.
+  // Frames are allocated as tasks are, from per-thread caches.
   static void* operator new(std::size_t bytes) { return allocate_block(bytes); }
   static void operator delete(void* frame, std::size_t bytes) { deallocate_block(frame, bytes); }
 
@@ -108,7 +110,7 @@ class TaskPromiseBase {
   std::coroutine_handle<> awaiting_;
 };
 
-// What a coroutine that awaits something inherits.
+// The context of a coroutine that awaits something.
 template <class Promise>
 const TaskContext& context_of(std::coroutine_handle<Promise> coroutine) {
   constexpr bool kIsTask = std::is_base_of_v<TaskPromiseBase, Promise>;

@@ -9,8 +9,8 @@
 //
 // Guarantees:
 //   (1) One step at a time, on the thread that asks for it. A wait outside of items (join, sync_wait) makes
-//       steps until it is satisfied. An item that waits sleeps on a stack of its own while others run, as a
-//       thread of a pool would; so no item is ever buried below another.
+//       steps until it is over. An item that waits sleeps on a stack of its own while other items run, as a
+//       thread of a pool would; so an item never has to wait for the item above it on a stack.
 //   (2) With a seed, the next item is picked at random among those that are ready: any order that some
 //       number of threads could bring about, item by item. Without one, in the order of posting.
 //   (3) Time moves only when nothing is ready, to the next timer, or by advance().
@@ -19,6 +19,8 @@
 // Thread safety: one thread.
 // Lifetime: outlives the executors that use it.
 #pragma once
+
+#include "keyway/detail/require_cpp20.h"
 
 #include <cstdint>
 #include <memory>

@@ -1,0 +1,411 @@
+// The search: which of the linked waits can end. wait_graph.cc links them.
+#include <algorithm>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include "runtime/wait_graph.h"
+
+namespace keyway {
+
+using detail::Operation;
+using detail::TaskCore;
+
+namespace {
+
+std::string name_of_waiter(const WaitGraph::Edge& edge) {
+  return edge.waiter != nullptr ? detail::name_of(*edge.waiter)
+                                : detail::operation_name(edge.operation->id());
+}
+
+// `cycle`: begins with the refused wait. `short_of_threads`: the scheduler without a free thread,
+// or null.
+Error refusal(const std::vector<const WaitGraph::Edge*>& cycle, const Scheduler* short_of_threads) {
+  constexpr std::size_t kNamed = 8;  // a chain may be very long
+  const WaitGraph::Edge& refused = *cycle.front();
+  std::string message = "waiting for " + refused.target_name() + " would never end: ";
+  bool locks = false;
+  for (std::size_t i = 0; i < cycle.size(); ++i) {
+    const WaitGraph::Edge& edge = *cycle[i];
+    locks = locks || edge.lock != nullptr;
+    if (i == kNamed) message += "; and " + std::to_string(cycle.size() - kNamed) + " more";
+    if (i >= kNamed) continue;
+    if (i > 0) message += "; ";
+    message += name_of_waiter(edge) + " waits for " + edge.target_name();
+  }
+  if (short_of_threads != nullptr) {
+    const std::size_t threads = short_of_threads->max_threads();
+    message += "; no thread would be left to run it, of " + std::to_string(threads) +
+               "; wait by co_await, or give the scheduler more threads";
+    return {ErrorCode::kNoThread, std::move(message)};
+  }
+  message += locks ? "; take the keys in one order everywhere, or by lock_all()"
+                   : "; take the result after this task, or use other keys";
+  return {ErrorCode::kWaitCycle, std::move(message)};
+}
+
+}  // namespace
+
+// One search: the visited edges, what each of them depends on, and what the edges that are not
+// known to end hold.
+struct WaitGraph::Search {
+  struct Node {
+    Edge* edge;
+    detail::TaskOwner::Need need{};  // of its target task, or of the waiter that returns
+    // The waits of the target, of the lock's holders or of the parts of the work, and the returns
+    // of these waiters.
+    std::vector<Edge*> all_must_end{};
+    std::vector<const Scheduler*> threads{};  // each needs a free thread
+    // For an await in a branch of when_any(): the waits of each other branch. The await ends if all
+    // waits of one of these branches can.
+    std::vector<std::vector<Edge*>> rivals{};
+    bool has_free_rival = false;  // another branch does not wait
+
+    bool ends_by_itself() const {
+      return edge->bounded || edge->over_ || has_free_rival ||
+             (edge->task != nullptr && edge->task->done());
+    }
+    bool has_rival_that_ends() const {
+      return std::any_of(rivals.begin(), rivals.end(), [](const std::vector<Edge*>& rival) {
+        return std::all_of(rival.begin(), rival.end(),
+                           [](const Edge* wait) { return can_go_on_after(*wait); });
+      });
+    }
+  };
+
+  // The wait can end, and its waiter comes back from it.
+  static bool can_go_on_after(const Edge& edge) {
+    const WaiterNode* waiter = edge.node_;
+    return edge.can_end_ &&
+           (waiter == nullptr || !waiter->is_away() || waiter->comes_back.can_end_);
+  }
+
+  explicit Search(std::uint64_t search_number) : number(search_number) {}
+
+  void add(Edge& edge) {
+    if (edge.seen_ == number) return;
+    edge.seen_ = number;
+    edge.can_end_ = false;
+    nodes.push_back({&edge});
+  }
+  // Adds the wait, and the return of its waiter.
+  void add_with_return(Edge& edge) {
+    add(edge);
+    if (edge.node_ != nullptr && edge.node_->is_away()) add(edge.node_->comes_back);
+  }
+
+  // The waiter of `edge` can go on. Its thread is free if none of the thread's edges is open any
+  // more.
+  void let_thread_go(const Edge& edge) {
+    const auto thread = open_in_thread.find(edge.thread_node_);
+    if (thread != open_in_thread.end() && --thread->second == 0) {
+      --stuck_threads[edge.thread_node_->scheduler];
+    }
+  }
+
+  const std::uint64_t number;
+  std::vector<Node> nodes;
+  // For visited lanes and schedulers: the permits and threads of waits that are not known to end.
+  std::unordered_map<LaneId, std::uint64_t> stuck_permits;
+  std::unordered_map<const Scheduler*, std::uint64_t> stuck_threads;
+  // For each waiter and thread, the number of edges that are not known to end.
+  std::unordered_map<const WaiterNode*, std::size_t> open;
+  std::unordered_map<const ThreadNode*, std::size_t> open_in_thread;
+};
+
+std::size_t WaitGraph::blocked_threads(const Scheduler* scheduler) const {
+  const auto found = blocked_.find(scheduler);
+  return found == blocked_.end() ? 0 : found->second.size();
+}
+
+bool WaitGraph::threads_are_scarce(const Scheduler* scheduler) const {
+  return blocked_threads(scheduler) >= scheduler->max_threads();
+}
+
+std::uint64_t WaitGraph::held_in(LaneId lane) const {
+  const auto found = lanes_.find(lane);
+  return found == lanes_.end() ? 0 : found->second.held;
+}
+
+// If nothing depends on the waiter, the new edge closes no cycle. All linked waits can end, so the
+// waits of its target can, and the permits and the thread that its return needs become free.
+bool WaitGraph::nothing_depends_on(const Edge& edge) const {
+  if (work_edges_ > 0) return false;
+  if (edge.thread_ != nullptr && threads_are_scarce(edge.thread_)) return false;
+  for (const Operation* one = edge.operation; one != nullptr; one = one->parent()) {
+    if (one->locks_held > 0 || one->is_awaited) return false;
+  }
+  if (edge.node_ == nullptr) return true;
+  if (targets_.contains(edge.waiter)) return false;
+  return !edge.node_->holds_permit || lanes_.at(edge.node_->lane).targets == 0;
+}
+
+bool WaitGraph::can_come_back_at_once(const WaiterNode& node) {
+  TaskCore& waiter = *node.comes_back.waiter;
+  const detail::TaskOwner::Need need = waiter.owner().need(waiter);
+  if (need.room > 0 && held_in(node.comes_back.target_lane_) + need.room > need.limit) return false;
+  return !need.thread || !threads_are_scarce(&waiter.owner().scheduler());
+}
+
+bool WaitGraph::can_end_at_once(Edge& edge) {
+  if (edge.node_ != nullptr && edge.node_->is_away() && !can_come_back_at_once(*edge.node_)) {
+    return false;
+  }
+  if (edge.bounded) return true;
+  if (edge.task == nullptr) return false;
+  if (edge.task->done()) return true;
+  if (waiters_.contains(edge.ends_with_)) return false;
+  const detail::TaskOwner::Need need = edge.task->owner().need(*edge.task);
+  if (need.room > 0 && held_in(edge.target_lane_) + need.room > need.limit) return false;
+  return !need.thread || !threads_are_scarce(&edge.task->owner().scheduler());
+}
+
+// The first branch of when_any() to end asks the others to stop, and an await ends on a stop
+// request. The request reaches neither a thread that blocks in a branch, nor a coroutine that
+// sync_wait() runs there, nor another task.
+bool WaitGraph::find_rivals(const Edge& edge, std::vector<std::vector<Edge*>>& rivals) const {
+  if (edge.blocks_a_thread()) return false;
+  for (const Operation* branch = edge.operation; branch != nullptr; branch = branch->parent()) {
+    if (branch->is_awaited || branch->task() != edge.operation->task()) return false;
+    if (branch->race_branches == 0) continue;
+    const Operation& whole = *branch->parent();
+    std::unordered_map<const Operation*, std::vector<Edge*>> waits_of;
+    for (Edge* other : by_operation_.at(whole.id())) {
+      const Operation* rival = other->operation;
+      while (rival != &whole && rival->parent() != &whole) rival = rival->parent();
+      if (rival != &whole && rival != branch) waits_of[rival].push_back(other);
+    }
+    if (waits_of.size() + 1 < branch->race_branches) return true;
+    for (auto& [rival, waits] : waits_of) rivals.push_back(std::move(waits));
+  }
+  return false;
+}
+
+// Adds the edges that the nodes depend on, directly or through other edges.
+void WaitGraph::explore(Search& search) {
+  // Makes `node` depend on the wait, and on the return of its waiter.
+  const auto depend_on = [](Search::Node& node, Edge& edge) {
+    node.all_must_end.push_back(&edge);
+    if (edge.node_ != nullptr && edge.node_->is_away()) {
+      node.all_must_end.push_back(&edge.node_->comes_back);
+    }
+  };
+  const auto depend_on_parts = [&](Search::Node& node, std::uint64_t operation)
+                                   KEYWAY_REQUIRES(mutex_) {
+                                     const auto found = by_operation_.find(operation);
+                                     if (found == by_operation_.end()) return;
+                                     for (Edge* part : found->second) {
+                                       if (part != node.edge) depend_on(node, *part);
+                                     }
+                                   };
+  const auto need_thread = [&](Search::Node& node, const Scheduler& scheduler)
+                               KEYWAY_REQUIRES(mutex_) {
+                                 if (threads_are_scarce(&scheduler))
+                                   node.threads.push_back(&scheduler);
+                               };
+  for (std::size_t i = 0; i < search.nodes.size(); ++i) {
+    Search::Node node = std::move(search.nodes[i]);  // the vector grows below
+    Edge& edge = *node.edge;
+    if (edge.node_ != nullptr) search.open.emplace(edge.node_, edge.node_->edges.size());
+    node.has_free_rival = find_rivals(edge, node.rivals);
+    if (node.ends_by_itself()) {
+      search.nodes[i] = std::move(node);
+      continue;
+    }
+    if (edge.node_ != nullptr && &edge == &edge.node_->comes_back) {
+      detail::TaskOwner& owner = edge.waiter->owner();
+      node.need = owner.need(*edge.waiter);
+      if (node.need.thread) need_thread(node, owner.scheduler());
+    } else if (edge.task != nullptr) {
+      detail::TaskOwner& owner = edge.task->owner();
+      if (const auto found = waiters_.find(edge.ends_with_); found != waiters_.end()) {
+        for (Edge& of_target : found->second.edges) depend_on(node, of_target);
+      }
+      node.need = owner.need(*edge.task);
+      if (node.need.thread) need_thread(node, owner.scheduler());
+    } else if (edge.lock != nullptr) {
+      for (const std::uint64_t holder : edge.lock->in_the_way_of(*edge.operation)) {
+        depend_on_parts(node, holder);
+        if (Scheduler* scheduler = detail::scheduler_that_resumes(holder)) {
+          need_thread(node, *scheduler);
+        }
+      }
+    } else {
+      if (const std::uint64_t operation = edge.work->operation(); operation != 0) {
+        depend_on_parts(node, operation);
+      } else {
+        for (Edge& other : edges_) {
+          if (&other != &edge && edge.work->includes(other.waiter, other.work)) {
+            depend_on(node, other);
+          }
+        }
+      }
+      if (const Scheduler* scheduler = edge.work->scheduler()) need_thread(node, *scheduler);
+    }
+    for (Edge* dependency : node.all_must_end) search.add(*dependency);
+    for (const std::vector<Edge*>& rival : node.rivals) {
+      for (Edge* wait : rival) search.add_with_return(*wait);
+    }
+    if (node.need.room > 0 &&
+        search.stuck_permits.emplace(node.edge->target_lane_, held_in(node.edge->target_lane_))
+            .second) {
+      if (const auto lane = lanes_.find(node.edge->target_lane_); lane != lanes_.end()) {
+        for (WaiterNode& holder : lane->second.holders) {
+          for (Edge& held : holder.edges) search.add(held);
+        }
+      }
+    }
+    for (const Scheduler* scheduler : node.threads) {
+      if (!search.stuck_threads.emplace(scheduler, blocked_threads(scheduler)).second) continue;
+      for (ThreadNode& thread : blocked_.at(scheduler)) {
+        search.open_in_thread.emplace(&thread, thread.edges.size());
+        for (Edge& blocked : thread.edges) search.add_with_return(blocked);
+      }
+    }
+    search.nodes[i] = std::move(node);
+  }
+}
+
+// Marks the edges that can end. It visits the nodes backwards, so a chain of waits takes one pass.
+void WaitGraph::settle(Search& search) {
+  const auto can_end = [&](const Search::Node& node) {
+    const Edge& edge = *node.edge;
+    if (node.ends_by_itself() || node.has_rival_that_ends()) return true;
+    for (const Edge* dependency : node.all_must_end) {
+      if (!dependency->can_end_) return false;
+    }
+    if (node.need.room > 0 &&
+        search.stuck_permits[edge.target_lane_] + node.need.room > node.need.limit) {
+      return false;
+    }
+    return std::none_of(node.threads.begin(), node.threads.end(), [&](const Scheduler* scheduler) {
+      return search.stuck_threads[scheduler] >= scheduler->max_threads();
+    });
+  };
+  // A thread is free when its wait has ended and, if the task gave permits back, when the task has
+  // them again.
+  const auto mark = [&](Edge& edge) {
+    edge.can_end_ = true;
+    WaiterNode* node = edge.node_;
+    if (node != nullptr && &edge == &node->comes_back) {
+      for (const Edge& wait : node->edges) {
+        if (wait.can_end_ && wait.seen_ == search.number) search.let_thread_go(wait);
+      }
+      return;
+    }
+    if (node == nullptr || !node->is_away() || node->comes_back.can_end_) {
+      search.let_thread_go(edge);
+    }
+    if (node == nullptr || --search.open[node] > 0 || !node->holds_permit) return;
+    const auto lane = search.stuck_permits.find(node->lane);
+    if (lane != search.stuck_permits.end()) lane->second -= node->units;
+  };
+  bool changed = true;
+  while (changed) {
+    changed = false;
+    for (auto node = search.nodes.rbegin(); node != search.nodes.rend(); ++node) {
+      if (node->edge->can_end_ || !can_end(*node)) continue;
+      mark(*node->edge);
+      changed = true;
+    }
+  }
+}
+
+Result<void> WaitGraph::begin(Edge& edge) {
+  MutexLock lock(mutex_);
+  const auto known = waiters_.find(edge.waiter);
+  const bool was_away = known != waiters_.end() && known->second.is_away();
+  const bool lane_was_away = was_away && known->second.lane_away;
+  link(edge);
+  if (nothing_depends_on(edge) || can_end_at_once(edge)) return {};
+  Search search(++searches_);
+  search.add_with_return(edge);
+  explore(search);
+  settle(search);
+  if (Search::can_go_on_after(edge)) return {};
+
+  Error error = refuse(edge, search);
+  if (edge.node_ != nullptr && !was_away) enter_lane_again(*edge.node_);
+  if (edge.node_ != nullptr) edge.node_->lane_away = lane_was_away;
+  unlink(edge);
+  return error;
+}
+
+// Follows the dependencies from `edge` until they close a cycle, and names the waits in it.
+Error WaitGraph::refuse(const Edge& edge, Search& search) {
+  std::vector<const Edge*> cycle;
+  std::unordered_set<const Edge*> in_cycle;
+  const Scheduler* short_of = nullptr;
+  std::unordered_map<const Edge*, const Search::Node*> nodes;
+  for (const Search::Node& node : search.nodes) nodes.emplace(node.edge, &node);
+  const Edge* next = &edge;
+  if (edge.can_end_) {
+    cycle.push_back(&edge);
+    in_cycle.insert(&edge);
+    next = &edge.node_->comes_back;
+  }
+  while (next != nullptr && in_cycle.insert(next).second) {
+    cycle.push_back(next);
+    const Search::Node& node = *nodes.at(std::exchange(next, nullptr));
+    for (const Edge* dependency : node.all_must_end) {
+      if (next == nullptr && !dependency->can_end_) next = dependency;
+    }
+    const auto lane = node.need.room > 0 ? lanes_.find(node.edge->target_lane_) : lanes_.end();
+    if (next == nullptr && lane != lanes_.end() &&
+        search.stuck_permits[node.edge->target_lane_] + node.need.room > node.need.limit) {
+      for (const WaiterNode& holder : lane->second.holders) {
+        for (const Edge& held : holder.edges) {
+          if (next == nullptr && !held.can_end_) next = &held;
+        }
+      }
+    }
+    for (const Scheduler* scheduler : node.threads) {
+      if (next != nullptr || search.stuck_threads[scheduler] < scheduler->max_threads()) continue;
+      short_of = scheduler;
+      for (const ThreadNode& thread : blocked_.at(scheduler)) {
+        for (const Edge& blocked : thread.edges) {
+          if (next == nullptr && !blocked.can_end_ && !in_cycle.contains(&blocked)) next = &blocked;
+        }
+      }
+    }
+  }
+  return refusal(cycle, short_of);
+}
+
+// Only waiters that hold permits of `lane` can keep its other tasks from running.
+bool WaitGraph::free_what_is_stuck(LaneId lane) {
+  bool any = false;
+  std::vector<std::pair<Scheduler*, Runnable*>> to_post;
+  {
+    MutexLock lock(mutex_);
+    while (true) {
+      const auto found = lanes_.find(lane);
+      if (found == lanes_.end() || found->second.holders.empty()) break;
+      Search search(++searches_);
+      for (WaiterNode& holder : found->second.holders) {
+        for (Edge& edge : holder.edges) search.add(edge);
+      }
+      explore(search);
+      settle(search);
+      const auto is_stuck = [](const Edge& edge) { return !edge.can_end_ && edge.can_give_back; };
+      const auto stuck = std::find_if(
+          found->second.holders.begin(), found->second.holders.end(), [&](const WaiterNode& one) {
+            return std::any_of(one.edges.begin(), one.edges.end(), is_stuck);
+          });
+      if (stuck == found->second.holders.end()) break;
+      TaskCore& waiter = *stuck->edges.front().waiter;
+      if (Runnable* runnable = waiter.owner().give_back_permit(waiter)) {
+        to_post.emplace_back(&waiter.owner().scheduler(), runnable);
+      }
+      leave(*stuck, waiter, /*lane=*/true);
+      let_lane_go(*stuck);
+      any = true;
+    }
+  }
+  for (const auto& [scheduler, runnable] : to_post) scheduler->post_from_outside(*runnable);
+  return any;
+}
+
+}  // namespace keyway
