@@ -376,7 +376,7 @@ plant_bug(holder_waits_for_line "a holder that wants its lock in another mode de
       !all_holds]])
 
 plant_bug(lock_holder_needs_no_thread "a wait for a lock does not leave a thread for the coroutine that holds the lock"
-  src/runtime/wait_graph.cc
+  src/runtime/wait_search.cc
   [[if (Scheduler* scheduler = detail::scheduler_that_resumes(holder)) {]]
   [[if (Scheduler* scheduler = planted("lock_holder_needs_no_thread") ? nullptr : detail::scheduler_that_resumes(holder)) {]])
 
@@ -392,10 +392,8 @@ plant_bug(gate_return_needs_no_thread "a task that gave its global permit back n
 
 plant_bug(second_wait_not_told "a branch that waits again does not tell the graph that its task gives permits back once more"
   src/groups/waits.cc
-  [[if (leaves_again) WaitGraph::instance().leaves_again(waiter);
-  auto begun]]
-  [[if (leaves_again && !planted("second_wait_not_told")) WaitGraph::instance().leaves_again(waiter);
-  auto begun]])
+  [[if (leaves_again) WaitGraph]]
+  [[if (leaves_again && !planted("second_wait_not_told")) WaitGraph]])
 
 plant_bug(drain_not_in_graph "a drain that finds no tasks at its first look is not in the graph"
   src/groups/group_control.cc
@@ -403,7 +401,7 @@ plant_bug(drain_not_in_graph "a drain that finds no tasks at its first look is n
     return begun.error();
   }
   WaitEnd end{};]]
-  [[if (planted("drain_not_in_graph") && quiet_.is_quiet(lanes_are_empty, /*strict=*/false)) {
+  [[if (planted("drain_not_in_graph") && all.is_over()) {
   } else if (Result<void> begun = wait.begin(all, /*bounded=*/deadline != nullptr); !begun) {
     return begun.error();
   }
@@ -426,21 +424,19 @@ plant_bug(refused_wait_counts "a wait counts as open while the graph checks it, 
   [[leaves_again = task->open > 0;]]
   [[leaves_again = task->open > (planted("refused_wait_counts") ? 1 : 0);]]
   AND
-  [[++task->open;
-    if (in_own_lane) ++task->open_in_lane;
-    leaves_gate = give_back]]
+  [[++task.open;
+    if (in_own_lane) ++task.open_in_lane;]]
   [[if (!planted("refused_wait_counts")) {
-      ++task->open;
-      if (in_own_lane) ++task->open_in_lane;
-    }
-    leaves_gate = give_back]]
+      ++task.open;
+      if (in_own_lane) ++task.open_in_lane;
+    }]]
   AND
-  [[end_check(*task, in_own_lane);
+  [[end_check(task, in_own_lane);
     forget_if_over]]
-  [[end_check(*task, in_own_lane);
+  [[end_check(task, in_own_lane);
     if (planted("refused_wait_counts")) {
-      --task->open;
-      if (in_own_lane) --task->open_in_lane;
+      --task.open;
+      if (in_own_lane) --task.open_in_lane;
     }
     forget_if_over]])
 
