@@ -117,6 +117,11 @@ plant_bug(caller_runs_after_shutdown "a submitter runs its task although the exe
   [[if (table_.closed() && !planted("caller_runs_after_shutdown")) refuse_closed(task);
   if (if_full]])
 
+plant_bug(stop_missed_at_start "a task that begins while its group is shut down is not asked to stop"
+  src/groups/group_engine.cc
+  [[if (lane != nullptr && lane->stop_wanted(number))]]
+  [[if (lane != nullptr && lane->stop_wanted(number) && !planted("stop_missed_at_start"))]])
+
 plant_bug(superseded_runs "a task that a newer one supersedes before it is in its lane runs all the same"
   src/groups/group_engine.cc
   [[if (task.extras().superseded.load(std::memory_order_relaxed)) withdraw]]
@@ -311,10 +316,20 @@ plant_bug(return_closes_cycle "a task that comes back for one branch may leave t
   [[if (still_waits)]]
   [[if (still_waits && !planted("return_closes_cycle"))]])
 
+plant_bug(second_return_keeps_permit "a task that comes back to its group twice keeps two global permits"
+  src/groups/waits.cc
+  [[if (has_two)]]
+  [[if (has_two && !planted("second_return_keeps_permit"))]])
+
 plant_bug(lock_wait_keeps_permit "a task that waits for a lock keeps its global permit"
   src/locks/lock_wait.cc
   [[if (TaskCore* task = operation->task()) {]]
   [[if (TaskCore* task = planted("lock_wait_keeps_permit") ? nullptr : operation->task()) {]])
+
+plant_bug(raised_limit_keeps_permit "a raised global limit loses the permit of a task that cannot use it yet"
+  src/groups/dispatch.cc
+  [[if (Lane* lane = returner->go_on(aftermath)) leave_gate]]
+  [[if (Lane* lane = returner->go_on(aftermath); lane != nullptr && !planted("raised_limit_keeps_permit")) leave_gate]])
 
 # ---- waits
 
@@ -334,6 +349,12 @@ plant_bug(thread_free_too_early "a thread with several waits counts as free when
   src/runtime/wait_graph.cc
   [[--thread->second == 0) {]]
   [[(--thread->second == 0 || planted("thread_free_too_early"))) {]])
+
+plant_bug(lock_holder_needs_no_thread "a wait for a lock may take the last thread, which the lock's holder needs to go on"
+  src/runtime/wait_graph.cc
+  [[if (Scheduler* scheduler = detail::scheduler_that_resumes(holder)) {]]
+  [[if (Scheduler* scheduler = detail::scheduler_that_resumes(holder);
+            scheduler != nullptr && !planted("lock_holder_needs_no_thread")) {]])
 
 plant_bug(costly_closes_cycle "a costly task that overtakes others may leave tasks waiting for each other"
   src/groups/intake.cc
