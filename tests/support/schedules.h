@@ -5,10 +5,15 @@
 // or nothing.
 #pragma once
 
+#include <csignal>
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <optional>
 #include <string>
+
+#include <unistd.h>
 
 #include <gtest/gtest.h>
 
@@ -25,6 +30,27 @@ inline std::optional<std::uint64_t> number_from_environment(const char* name) {
 // Whether one seed is replayed.
 inline bool replays_a_seed() { return number_from_environment("KEYWAY_SEED").has_value(); }
 
+// While it lives, a failed check of the library (which aborts) says which seed is replayed to see it again.
+class NamesSeedOnAbort {
+ public:
+  explicit NamesSeedOnAbort(std::uint64_t seed) : before_(std::signal(SIGABRT, &print)) {
+    std::snprintf(text_, sizeof text_, "replay it with KEYWAY_SEED=%llu\n",
+                  static_cast<unsigned long long>(seed));
+  }
+  ~NamesSeedOnAbort() { std::signal(SIGABRT, before_); }
+  NamesSeedOnAbort(const NamesSeedOnAbort&) = delete;
+  NamesSeedOnAbort& operator=(const NamesSeedOnAbort&) = delete;
+
+ private:
+  static void print(int) {
+    (void)!write(STDERR_FILENO, text_, std::strlen(text_));
+    std::signal(SIGABRT, SIG_DFL);
+  }
+
+  static inline char text_[64] = "";
+  void (*const before_)(int);
+};
+
 // Fewer under a sanitizer, which makes them slow.
 template <class Schedule>
 void expect_schedules_hold(std::uint64_t part, std::uint64_t schedules) {
@@ -36,6 +62,7 @@ void expect_schedules_hold(std::uint64_t part, std::uint64_t schedules) {
   schedules = number_from_environment("KEYWAY_SCHEDULES").value_or(schedules);
   for (std::uint64_t i = 0; i < schedules; ++i) {
     const std::uint64_t seed = part * schedules + i;
+    const NamesSeedOnAbort names_seed(seed);
     ASSERT_EQ(Schedule(seed, false).run(), "") << "replay it with KEYWAY_SEED=" << seed;
   }
 }
