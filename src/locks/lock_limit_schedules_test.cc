@@ -34,7 +34,7 @@ class Schedule {
  public:
   // `lets_go`: a bug on purpose; each guard is released as soon as it is taken.
   Schedule(std::uint64_t seed, bool lets_go)
-      : sim_(seed),
+      : owned_sim_(std::make_unique<testing::SimScheduler>(seed)),
         threads_(sim_, one_in(2) ? 1 + below(3) : Scheduler::kUnlimitedThreads),
         seed_(seed),
         lets_go_(lets_go) {}
@@ -65,6 +65,7 @@ class Schedule {
     } else {
       (void)executor_.release();  // what waits for ever cannot be destroyed
       (void)locks_.release();
+      (void)owned_sim_.release();
     }
     return wrong_.empty() ? "" : "seed " + std::to_string(seed_) + ": " + wrong_;
   }
@@ -403,7 +404,8 @@ class Schedule {
     return seen;
   }
 
-  testing::SimScheduler sim_;
+  std::unique_ptr<testing::SimScheduler> owned_sim_;
+  testing::SimScheduler& sim_ = *owned_sim_;
   SimThreads threads_;
   const std::uint64_t seed_;
   const bool lets_go_;
