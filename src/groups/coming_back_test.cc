@@ -191,6 +191,95 @@ TEST(ComingBack, ALimitMayGoDownWhileExecuteAllSubmits) {
   });
 }
 
+// ---- the global permit
+
+// T stands in line for its global permit, and lends its group's permit meanwhile: so it cannot use the permit that the
+// raised limit gives it.
+TEST(ComingBack, ARaisedGlobalLimitTakesBackAPermitThatCannotBeUsedYet) {
+  expect_ends([] {
+    SimScheduler sim;
+    GroupExecutor executor({.global_max_in_flight = 1}, sim);
+    const auto waits_for_another_group = [&]() -> Task<void> {
+      auto x = executor.submit("x", []() -> Task<void> { co_await sleep_for(1ms); });
+      // Has the global permit when T wants it back.
+      executor.post("busy", []() -> Task<void> { co_await sleep_for(20ms); }).value();
+      co_await x;
+    };
+    const auto waits_for_its_own_group = [&]() -> Task<void> {
+      co_await sleep_for(10ms);
+      auto z = executor.submit("g", "z", [] {});
+      co_await z;
+    };
+    auto t = executor.submit("g", "T", [&]() -> Task<void> {
+      co_await when_all(waits_for_another_group(), waits_for_its_own_group());
+    });
+    sim.advance(15ms);
+    EXPECT_TRUE(executor.set_global_limit(2).ok());
+    EXPECT_TRUE(t.join().ok());
+    EXPECT_TRUE(executor.drain());
+    EXPECT_TRUE(executor.set_global_limit(1).ok());
+    EXPECT_TRUE(executor.submit("after", [] {}).join_for(1s).ok()) << "a permit was lost";
+  });
+}
+
+// T comes back to its group for one branch, and lends the group's permit once more to what the other branch waits for. It
+// has its global permit already when it comes back for the second time.
+TEST(ComingBack, ATaskThatComesBackToItsGroupTwiceHasOneGlobalPermit) {
+  expect_ends([] {
+    SimScheduler sim;
+    GroupExecutor executor({.global_max_in_flight = 2}, sim);
+    const auto waits_for_its_own_group = [&]() -> Task<void> {
+      auto x = executor.submit("g", "x", []() -> Task<void> { co_await sleep_for(10ms); });
+      co_await x;
+      co_await sleep_for(50ms);  // holds the global permit
+    };
+    const auto waits_for_another_group = [&]() -> Task<void> {
+      auto y = executor.submit("h", "y", [&]() -> Task<void> {
+        auto z = executor.submit("g", "z", []() -> Task<void> { co_await sleep_for(10ms); });
+        co_await z;
+      });
+      co_await y;
+    };
+    auto t = executor.submit("g", "T", [&]() -> Task<void> {
+      co_await when_all(waits_for_its_own_group(), waits_for_another_group());
+    });
+    EXPECT_TRUE(t.join().ok());
+    EXPECT_TRUE(executor.drain());
+    EXPECT_TRUE(executor.set_global_limit(1).ok());
+    EXPECT_TRUE(executor.submit("after", [] {}).join_for(1s).ok()) << "a permit was lost";
+  });
+}
+
+// The same, but the return stands in line for a global permit, of which the task has the only one.
+TEST(ComingBack, ATaskGivesItsGlobalPermitToItsOwnReturn) {
+  expect_ends([] {
+    SimScheduler sim;
+    GroupExecutor executor({.global_max_in_flight = 2}, sim);
+    const auto waits_for_its_own_group = [&]() -> Task<void> {
+      auto x = executor.submit("g", "x", []() -> Task<void> { co_await sleep_for(10ms); });
+      co_await x;
+      co_await sleep_for(50ms);  // holds the global permit
+    };
+    const auto waits_for_another_group = [&]() -> Task<void> {
+      auto y = executor.submit("h", "y", [&]() -> Task<void> {
+        auto z = executor.submit("g", "z", []() -> Task<void> { co_await sleep_for(10ms); });
+        co_await z;
+      });
+      co_await y;
+    };
+    auto t = executor.submit("g", "T", [&]() -> Task<void> {
+      co_await when_all(waits_for_its_own_group(), waits_for_another_group());
+    });
+    sim.advance(15ms);  // T sleeps in its first branch, and lends its group's permit to z
+    executor.post("first", []() -> Task<void> { co_await sleep_for(5ms); }).value();
+    executor.post("second", []() -> Task<void> { co_await sleep_for(20ms); }).value();
+    sim.advance(25ms);  // "second" has the other global permit, and T's second branch is over
+    EXPECT_TRUE(executor.set_global_limit(1).ok());
+    EXPECT_TRUE(t.join().ok());
+    EXPECT_TRUE(executor.submit("after", [] {}).join_for(1s).ok()) << "a permit was lost";
+  });
+}
+
 // ---- coroutines that strangers resume
 
 TEST(ComingBack, ACoroutineThatIsResumedInsideAnotherTaskLeavesThatTaskItsScope) {

@@ -1,27 +1,28 @@
-// For tests: passes everything on, but loses a wake-up now and then if asked to, which must be found.
+// For tests: a simulation's threads, which lose a wake-up now and then if asked to, which must be found.
 #pragma once
 
 #include <vector>
 
 #include "keyway/detail/idle_listener.h"
-#include "support/sim_decorator.h"
+#include "support/sim_threads.h"
 
 namespace keyway {
 
-class LossyScheduler final : public SimDecorator {
+class LossyScheduler final : public SimThreads {
  public:
-  LossyScheduler(testing::SimScheduler& sim, bool loses) : SimDecorator(sim), loses_(loses) {}
+  LossyScheduler(testing::SimScheduler& sim, bool loses, std::size_t threads = kUnlimitedThreads)
+      : SimThreads(sim, threads), loses_(loses) {}
 
   void post(Runnable& runnable) override {
     if (loses_ && sim_.random_below(20) == 0) {
       lost_.push_back(&runnable);
     } else {
-      sim_.post(runnable);
+      SimThreads::post(runnable);
     }
   }
   void find_lost() {
     loses_ = false;
-    for (Runnable* runnable : lost_) sim_.post(*runnable);
+    for (Runnable* runnable : lost_) SimThreads::post(*runnable);
     lost_.clear();
   }
   std::size_t lost() const { return lost_.size(); }

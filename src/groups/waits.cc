@@ -204,10 +204,13 @@ void Waits::accept(OfTask& task, bool in_own_lane, Aftermath& aftermath) {
 // Tells the graph before the task gives the permits back: from then on, waits for this task depend
 // on its return.
 void Waits::branch_ends(TaskCore& waiter) noexcept {
-  const auto may_give_back = [&]() KEYWAY_REQUIRES(mutex_) {
+  const auto may_give_back = [&]() KEYWAY_REQUIRES(mutex_) -> OfTask* {
     const auto found = tasks_.find(&waiter);
-    const bool may = found != tasks_.end() && found->second->open > 0 && !found->second->returning;
-    return may ? found->second.get() : nullptr;
+    if (found == tasks_.end()) return nullptr;
+    OfTask* task = found->second.get();
+    // A return to the lane stands in line for a global permit: the task must not keep the one that it has.
+    const bool may = task->returning ? dispatch_.has_gate() && !task->gate_back : task->open > 0;
+    return may ? task : nullptr;
   };
   {
     MutexLock lock(mutex_);
@@ -333,14 +336,17 @@ void Waits::came_back(TaskCore& returning, std::uint32_t units) {
   returning.release();
   WaitGraph::instance().came_back(waiter, units);
   bool still_waits = false;
+  bool has_two = false;
   {
     MutexLock lock(mutex_);
     if (waiter.has_extras()) waiter.extras().units = units;
     task.lane_back = false;
-    task.gate_back = false;
+    has_two = dispatch_.has_gate() && !std::exchange(task.gate_back, false);
     still_waits = task.open > 0;
     go_on(task, aftermath);
   }
+  // The task came back before, for another branch, and only lent its lane's permit again.
+  if (has_two) dispatch_.leave_gate(*waiter.lane(), aftermath);
   // Waits that were accepted while the permit was away may need it to end, and another branch of
   // this task may wait for them.
   if (still_waits) intake_.room_shrank(waiter.group_key(), aftermath);

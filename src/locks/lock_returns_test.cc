@@ -14,6 +14,7 @@
 #include "keyway/testing/sim_scheduler.h"
 #include "support/foreign_coroutine.h"
 #include "support/own_process.h"
+#include "support/sim_threads.h"
 
 namespace keyway {
 namespace {
@@ -235,6 +236,33 @@ TEST(LockReturns, AForeignCoroutineMayWaitForALockThatItHasReleased) {
     first(locks, second_took);
     k.release();
     EXPECT_TRUE(second_took);
+  });
+}
+
+// ---- a thread to go on
+
+// The holder is a coroutine that sleeps. To release the lock it needs the only thread, which the waiter would block.
+TEST(LockReturns, AWaitForALockLeavesAThreadToItsHolder) {
+  expect_ends([] {
+    testing::SimScheduler sim;
+    SimThreads one_thread(sim, 1);
+    KeyLocks locks;
+    GroupExecutor executor({}, one_thread);
+    auto holder = executor.submit("holder", [&]() -> Task<void> {
+      const KeyLocks::Guard guard = co_await locks.lock_async("k");
+      co_await sleep_for(10ms);
+    });
+    sim.advance(5ms);
+    auto waiter = executor.submit("waiter", [&]() -> std::optional<ErrorCode> {
+      try {
+        const KeyLocks::Guard guard = locks.lock("k");
+      } catch (const Exception& exception) {
+        return exception.code();
+      }
+      return std::nullopt;
+    });
+    EXPECT_EQ(waiter.join().value(), ErrorCode::kNoThread);
+    EXPECT_TRUE(holder.join().ok());
   });
 }
 

@@ -339,12 +339,15 @@ plant_bug(return_closes_cycle "a task that comes back for one branch may leave t
   [[if (still_waits)]]
   [[if (still_waits && !planted("return_closes_cycle"))]])
 
+plant_bug(second_return_keeps_permit "a task that comes back to its group twice keeps two global permits"
+  src/groups/waits.cc
+  [[if (has_two)]]
+  [[if (has_two && !planted("second_return_keeps_permit"))]])
+
 plant_bug(lock_wait_keeps_permit "a task that waits for a lock keeps its global permit"
   src/locks/lock_wait.cc
   [[if (TaskCore* task = operation->task()) {]]
   [[if (TaskCore* task = planted("lock_wait_keeps_permit") ? nullptr : operation->task()) {]])
-
-# ---- waits
 
 plant_bug(cycle_not_reported "a wait is accepted although its target waits too"
   src/runtime/wait_search.cc

@@ -229,6 +229,35 @@ TEST(ExploreGroupControl, ShutdownAgainstSubmit) {
   expect_holds<ShutdownAgainstSubmit>("GroupExecutor", kThreeThreads);
 }
 
+// A task that has its permit when its group is shut down is asked to stop, also if it has not begun yet.
+class ShutdownOfAGroupAgainstStart final : public GroupScenario {
+ public:
+  ShutdownOfAGroupAgainstStart() : GroupScenario(2, {}) {}
+  void client(int number) override {
+    if (number == 1) {
+      submitted_.wait("the submit");
+      executor().shutdown_group("g");
+      return;
+    }
+    auto task = executor().submit("g", "1", [this](std::stop_token stop) {
+      const std::stop_callback on_stop(stop, [this] { stopped_.set(); });
+      stopped_.wait("the stop request");
+    });
+    submitted_.set();
+    try {
+      task.join();
+    } catch (const RejectedError&) {
+    }
+  }
+
+ private:
+  Event submitted_;
+  Event stopped_;
+};
+TEST(ExploreGroupControl, ShutdownOfAGroupAgainstStart) {
+  expect_holds<ShutdownOfAGroupAgainstStart>("GroupExecutor", kThreeThreads);
+}
+
 class DrainAgainstSubmit final : public GroupScenario {
  public:
   DrainAgainstSubmit() : GroupScenario(2, {}) {}

@@ -61,6 +61,14 @@ class GroupSchedule::Waits {
   std::vector<std::unique_ptr<Wait>> waits_;
 };
 
+bool GroupSchedule::is_refusal(const Exception& error, bool may_be_a_cycle) const {
+  // Where tasks wait for each other because none of them has a thread, the error names their waits: kWaitCycle.
+  if (oracle_.no_thread_is_free() && error.code() == ErrorCode::kWaitCycle) return true;
+  if (error.code() == ErrorCode::kNoThread) return oracle_.no_thread_is_free();
+  return error.code() == ErrorCode::kWaitCycle &&
+         (may_be_a_cycle || oracle_.may_be_refused_for_a_race());
+}
+
 void GroupSchedule::visit() {
   ++acts_in_progress_;  // from here on it wants to go in
   visits_.push_back(std::make_unique<Visit>([this] {
@@ -185,11 +193,14 @@ void GroupSchedule::join(TaskHandle<int> handle) {
       return check_result(id, status);
     }
     expect(bounded && sim_.now() >= deadline, "a wait timed out too soon: " + id);
-  } catch (const RejectedError&) {
+  } catch (const RejectedError& error) {
+    const bool by_handler = dynamic_cast<const RefusedByHandler*>(&error) != nullptr;
+    expect(by_handler == oracle_.task(id).refused_by_exception,
+           "another error than the handler's: " + id);
     return check_result(id, TaskStatus::kRejected);
   } catch (const Exception& error) {
     waits.refused();
-    expect(loses_ || (!bounded && error.code() == ErrorCode::kWaitCycle && waits.may_be_a_cycle()),
+    expect(loses_ || is_refusal(error, !bounded && waits.may_be_a_cycle()),
            std::string("a wait was refused: ") + error.what());
   }
   handles_.push_back(std::move(handle));
@@ -210,6 +221,7 @@ void GroupSchedule::execute_all() {
   const Actor actor = here();
   std::vector<std::unique_ptr<Waits>> waits;
   const bool stops = one_in(3);
+  const auto in_call = in_execute_all_.insert(actor.permits);
   for (std::uint64_t i = 1 + below(4); i > 0; --i) {
     const std::size_t index = any_group();
     const std::string id = next_id();
@@ -227,15 +239,22 @@ void GroupSchedule::execute_all() {
                        });
     oracle_.task(id).group = index;
     oracle_.task(id).joined_by = actor.ids;
+    oracle_.task(id).entry_unknown = oracle_.unheard();
+    about_to_submit(index, id);
     waits.push_back(std::make_unique<Waits>(oracle_, actor, id, /*gives_back=*/true, nullptr));
   }
   if (stops) {
     for (const std::string& id : ids) oracle_.task(id).may_be_stopped = true;
   }
+  const auto end_call = [&] {
+    call->over = true;
+    in_execute_all_.erase(in_call);
+    for (const std::string& id : ids) oracle_.seen_after_submit(id, /*done=*/true);
+  };
   try {
     const std::vector<GroupResult<int>> results =
         executor_->execute_all(std::move(tasks), call->stop.get_token());
-    call->over = true;
+    end_call();
     expect(results.size() == ids.size(), "execute_all() gave too few results");
     for (std::size_t i = 0; i < ids.size(); ++i) {
       expect(results[i].task_id == ids[i], "execute_all() gave results in another order");
@@ -250,12 +269,14 @@ void GroupSchedule::execute_all() {
       }
     }
   } catch (const Exception& error) {
-    call->over = true;
+    end_call();
     if (error.code() == ErrorCode::kShutdown) return submit_failed(error);
-    const bool cycle = std::any_of(ids.begin(), ids.end(), [&](const std::string& id) {
-      return oracle_.task(id).closed_a_cycle;
-    });
-    expect(error.code() == ErrorCode::kWaitCycle && cycle,
+    const bool refused =
+        oracle_.unheard() || std::any_of(ids.begin(), ids.end(), [&](const std::string& id) {
+          return oracle_.task(id).closed_a_cycle;
+        });
+    expect(refused && (error.code() == ErrorCode::kWaitCycle ||
+                       (error.code() == ErrorCode::kNoThread && scheduler_.bounded())),
            std::string("execute_all() failed: ") + error.what());
   }
 }
@@ -264,7 +285,7 @@ void GroupSchedule::execute_all() {
 
 // A task cannot wait for its own end. A listener cannot wait for a task that waits for the task that is ending.
 void GroupSchedule::drain() {
-  const bool bounded = !may_wait() || one_in(2);
+  const bool bounded = !may_drain() || one_in(2);
   say("drain", bounded ? "for a while" : "all");
   const Actor actor = here();
   const Waits waits(oracle_, actor, Wait::kAll, /*gives_back=*/true, nullptr);
@@ -274,15 +295,14 @@ void GroupSchedule::drain() {
     expect(drained || bounded, "drain() ended too soon");
     if (drained) oracle_.check_drained(std::nullopt);
   } catch (const Exception& error) {
-    expect(error.code() == ErrorCode::kWaitCycle &&
-               (actor.runs() || (!bounded && waits.may_be_a_cycle())),
+    expect(is_refusal(error, actor.runs() || (!bounded && waits.may_be_a_cycle())),
            std::string("drain() failed: ") + error.what());
   }
 }
 
 void GroupSchedule::drain_group(std::size_t index) {
   const Actor actor = here();
-  const bool bounded = !may_wait() || one_in(2);
+  const bool bounded = !may_drain() || one_in(2);
   say("drain", kScheduleGroups[index], bounded ? "for a while" : "");
   const bool own = actor.groups.contains(index);
   const Waits waits(oracle_, actor, Wait::kAll, /*gives_back=*/true, nullptr);
@@ -292,12 +312,14 @@ void GroupSchedule::drain_group(std::size_t index) {
                 : executor_->drain_group(kScheduleGroups[index]);
     expect(!own, "a task could drain its group");
     expect(drained || bounded, "drain_group() ended too soon");
-    // A task that came back for its global permit may have waited for that a while.
-    if (drained && (actor.permits == nullptr || !oracle_.has_global_limit())) {
+    // A task that came back for its permits may have waited for them a while.
+    const bool gave_back =
+        actor.permits != nullptr && (oracle_.has_global_limit() || actor.permits->has_branches());
+    if (drained && !gave_back) {
       oracle_.check_drained(index);
     }
   } catch (const Exception& error) {
-    expect(error.code() == ErrorCode::kWaitCycle && (own || (!bounded && waits.may_be_a_cycle())),
+    expect(is_refusal(error, own || (!bounded && waits.may_be_a_cycle())),
            std::string("drain_group() failed: ") + error.what());
   }
 }
@@ -311,7 +333,8 @@ void GroupSchedule::shut_down() {
   const Waits all(oracle_, actor, Wait::kAll, /*gives_back=*/false, nullptr);
   if (waits) {
     executor_->shutdown(microseconds(below(200)));
-    expect(actor.runs() || all.may_be_a_cycle() || oracle_.no_task_holds_permits(),
+    expect(actor.runs() || all.may_be_a_cycle() || oracle_.no_thread_is_free() ||
+               oracle_.no_task_holds_permits(),
            "shutdown() left a task running");
   } else {
     executor_->shutdown();

@@ -33,7 +33,25 @@ void GroupOracle::may_shrink(std::size_t index) {
 }
 
 void GroupOracle::evict(std::size_t index) {
-  if (!groups_[index].adapts) groups_[index].evicted = true;
+  if (groups_[index].adapts) return;
+  groups_[index].evicted = true;
+  // A task that waits for room finds the limits anew when it enters its queue.
+  if (std::any_of(tasks_.begin(), tasks_.end(), [&](const auto& entry) {
+        const Task& task = entry.second;
+        return task.group == index && task.waits_for_room && task.waits();
+      })) {
+    may_be_found_anew(index);
+  }
+}
+
+void GroupOracle::may_be_found_anew(std::size_t index) {
+  Group& group = groups_[index];
+  if (!group.evicted) return;
+  const int limit = group.limit;
+  const int least = group.least_limit;
+  set_group_limit(index, std::max(limit, group.policy_limit));
+  group.least_limit = std::min(least, group.policy_limit);
+  group.evicted = true;
 }
 
 void GroupOracle::found_anew(std::size_t index) {
@@ -66,23 +84,25 @@ void GroupOracle::shutdown_begins() {
 
 void GroupOracle::submitted(std::size_t index, std::string_view id) {
   ++submits_;
-  if (shutdown_begun_) ++refused_submits_;
-  Group& group = groups_[index];
-  if (is_conflated(id)) {
-    // It finds the limits anew only if it enters the queue.
-    if (group.evicted) {
-      const int limit = group.limit;
-      const int least = group.least_limit;
-      set_group_limit(index, std::max(limit, group.policy_limit));
-      group.least_limit = std::min(least, group.policy_limit);
-      group.evicted = true;
-    }
-    return;
-  }
-  found_anew(index);
+  if (is_conflated(id)) return;
   Task& task = this->task(id);
   expect(++task.submitted == 1, "submitted twice: " + task.id);
   task.group = index;
+  task.closed_a_cycle = may_close_a_cycle(task);
+}
+
+bool GroupOracle::may_close_a_cycle(const Task& task) {
+  return no_thread_is_free() ||
+         std::any_of(task.joined_by.begin(), task.joined_by.end(),
+                     [&](const std::string& waiter) { return may_be_a_cycle(waiter, task.id); });
+}
+
+void GroupOracle::enters(std::size_t index, std::string_view id) {
+  if (shutdown_begun_) ++refused_submits_;
+  if (is_conflated(id)) return may_be_found_anew(index);  // only if it enters the queue
+  found_anew(index);
+  Task& task = this->task(id);
+  task.enters = true;
   task.number = ++last_number_;
 }
 
@@ -109,15 +129,16 @@ void GroupOracle::started(std::size_t index, std::string_view id) {
 }
 
 bool GroupOracle::is_run_by_caller() const {
-  return rejection_ == RejectionPolicy::kCallerRuns &&
-         !detail::CurrentTaskScope::innermost()->task()->holds_permits();
+  return callers_run_ && !detail::CurrentTaskScope::innermost()->task()->holds_permits();
 }
 
 void GroupOracle::check_order(const Task& task) {
   for (const auto& [id, other] : tasks_) {
     // A task that has expired has left its queue; the listener hears of it a moment later.
-    if (!other.waits() || sim_.now() >= other.expires || other.group != task.group) continue;
-    if (other.waits_for_room || task.waits_for_room || other.may_be_stopped) continue;
+    if (!other.stands_in_queue() || sim_.now() >= other.expires || other.group != task.group) {
+      continue;
+    }
+    if (task.waits_for_room || other.may_be_stopped) continue;
     expect(other.priority < task.priority ||
                (other.priority == task.priority && other.number > task.number),
            task.id + " started before " + id);
@@ -156,10 +177,9 @@ void GroupOracle::rejected(std::string_view id, RejectionReason reason) {
   ++ends_;
   if (is_conflated(id)) return;
   Task& task = this->task(id);
+  // The call checks it before on_submitted(), during which others may end.
   task.closed_a_cycle =
-      reason == RejectionReason::kWaitCycle &&
-      std::any_of(task.joined_by.begin(), task.joined_by.end(),
-                  [&](const std::string& waiter) { return may_be_a_cycle(waiter, task.id); });
+      reason == RejectionReason::kWaitCycle && (task.closed_a_cycle || may_close_a_cycle(task));
   expect(++task.rejected == 1 && task.submitted == 1 && task.started + task.completed == 0,
          "rejected out of order: " + task.id);
   task.status = TaskStatus::kRejected;
@@ -189,6 +209,35 @@ void GroupOracle::rejected(std::string_view id, RejectionReason reason) {
   expect(allowed, "rejected for no reason: " + task.id + ", " + to_string(reason));
 }
 
+// ---- without a listener
+
+void GroupOracle::seen_after_submit(std::string_view id, bool done) {
+  if (!unheard_ || !done || is_conflated(id)) return;
+  if (Task& task = this->task(id); task.started == 0) task.ended_unheard = true;
+}
+
+void GroupOracle::body_ended(std::string_view id) {
+  Task& task = this->task(id);
+  task.permits = nullptr;
+  task.ended_unheard = unheard_;
+}
+
+void GroupOracle::check_status(const std::string& id, TaskStatus status) {
+  Task& task = this->task(id);
+  if (unheard_ && !task.status) {
+    const bool must_have_run = status == TaskStatus::kSuccess || status == TaskStatus::kFailed;
+    expect(task.started == (must_have_run ? 1 : 0) || status == TaskStatus::kCancelled,
+           "its status does not say whether it ran: " + id);
+    expect(!task.cancelled || status == TaskStatus::kCancelled,
+           "cancelled before it began, but not kCancelled: " + id);
+    expect(status != TaskStatus::kExpired || sim_.now() >= task.expires, "expired early: " + id);
+    task.status = status;
+    task.ended_unheard = true;
+  }
+  expect(status == task.status, "a handle and its listener disagree: " + id);
+  expect(task.permits == nullptr, "its result came before its permits were back: " + id);
+}
+
 // ---- when nothing is ready
 
 int GroupOracle::units_held_at_most(std::size_t index) const {
@@ -200,9 +249,10 @@ int GroupOracle::units_held_at_most(std::size_t index) const {
 }
 
 int GroupOracle::global_permits_held_at_most() const {
-  return static_cast<int>(std::count_if(
-      all_permits_.begin(), all_permits_.end(),
-      [](const Permits* permits) { return permits->open_waits_ == 0 && permits->rests_ == 0; }));
+  return static_cast<int>(
+      std::count_if(all_permits_.begin(), all_permits_.end(), [](const Permits* permits) {
+        return permits->sleeps_ > 0 || (permits->open_waits_ == 0 && permits->rests_ == 0);
+      }));
 }
 
 void GroupOracle::check_no_task_waits_for_nothing(const std::array<std::uint64_t, 4>& waiting) {
@@ -274,13 +324,18 @@ void GroupOracle::add_dependencies(const std::string& id, std::vector<std::strin
   bool waits = false;
   for (const Wait* wait : waits_) {
     if (wait->waiter_ != id) continue;
-    found.push_back(wait->target_);
+    if (!wait->ends_by_itself_ || kRaceCountsAsEndless) found.push_back(wait->target_);
     waits = true;
   }
   // A task that was refused room has ended by now.
   if (task.waits_for_room && task.started == 0) add_tasks(std::nullopt);
   // It needs a permit of its group, to begin or to come back.
   if (task.waits() || waits) add_tasks(task.group);
+}
+
+bool GroupOracle::may_be_refused_for_a_race() const {
+  return kRaceCountsAsEndless &&
+         std::any_of(waits_.begin(), waits_.end(), [](const Wait* wait) { return wait->in_race_; });
 }
 
 bool GroupOracle::may_be_a_cycle(const std::string& waiter, const std::string& target) {
@@ -306,9 +361,8 @@ void GroupOracle::check_drained(std::optional<std::size_t> index) {
     expect(index && permits->group_ != *index, "drained, but a task of the " + what + " runs");
   }
   for (const auto& [id, task] : tasks_) {
-    if (!task.waits() || task.may_be_stopped || sim_.now() >= task.expires) continue;
-    expect((index && task.group != *index) || task.waits_for_room,
-           "drained, but a task of the " + what + " waits: " + id);
+    if (!task.stands_in_queue() || task.may_be_stopped || sim_.now() >= task.expires) continue;
+    expect(index && task.group != *index, "drained, but a task of the " + what + " waits: " + id);
   }
 }
 

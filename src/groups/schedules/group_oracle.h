@@ -6,6 +6,7 @@
 
 #include <array>
 #include <functional>
+#include <iostream>
 #include <list>
 #include <map>
 #include <memory>
@@ -19,6 +20,8 @@
 #include "keyway/group_policy.h"
 #include "keyway/task_listener.h"
 #include "keyway/testing/sim_scheduler.h"
+#include "support/schedules.h"
+#include "support/sim_threads.h"
 
 namespace keyway {
 
@@ -58,6 +61,12 @@ class GroupOracle {
     int number = 0;  // in the order of submits
     // It may wait for room first: when it enters its queue is not known.
     bool waits_for_room = false;
+    bool enters = false;  // it is in its queue, or about to enter it
+    // Without a listener.
+    bool ended_unheard = false;
+    bool entry_unknown = false;  // a call submits it in its course
+    bool turned_away = false;    // it found no room, and the rejection handler decides about it
+    bool refused_by_exception = false;  // which the handler threw
     // The tasks that wait for it in execute_all(). The call does not submit it if that closes a cycle.
     std::vector<std::string> joined_by{};
     bool closed_a_cycle = false;
@@ -72,15 +81,22 @@ class GroupOracle {
     std::optional<TaskStatus> status{};
     std::unique_ptr<Permits> permits{};  // while it runs
 
-    bool ended() const { return completed + rejected > 0; }
+    bool ended() const { return completed + rejected > 0 || ended_unheard; }
     bool waits() const { return submitted == 1 && started == 0 && !ended(); }
+    // It waits in its queue; of a task that may wait for room it is not known when it entered that.
+    bool stands_in_queue() const {
+      return waits() && enters && !turned_away && !waits_for_room && !entry_unknown;
+    }
   };
 
-  explicit GroupOracle(const testing::SimScheduler& sim) : sim_(sim) {}
+  GroupOracle(const testing::SimScheduler& sim, const SimThreads& threads)
+      : sim_(sim), threads_(threads) {}
 
   // Keeps the first thing that is wrong.
   void expect(bool holds, const std::string& what) {
-    if (!holds && wrong_.empty()) wrong_ = what;
+    if (holds || !wrong_.empty()) return;
+    wrong_ = what;
+    if (replays_a_seed()) std::cerr << "wrong: " << what << '\n';
   }
   const std::string& wrong() const { return wrong_; }
 
@@ -96,14 +112,16 @@ class GroupOracle {
   void evict(std::size_t index);
   // Something looks the group's limits up.
   void found_anew(std::size_t index);
+  void may_be_found_anew(std::size_t index);
   void set_global_limit(int limit);
   int global_limit() const { return global_limit_; }
   bool has_global_limit() const { return global_limit_ != kUnlimited; }
   void pause_all(bool paused) { all_paused_ = paused; }
   bool all_paused() const { return all_paused_; }
   void resume_everything();
-  void set_rejection(RejectionPolicy rejection, std::optional<int> global_threshold) {
-    rejection_ = rejection;
+  // `callers_run`: a submitter may run its task.
+  void set_rejection(bool callers_run, std::optional<int> global_threshold) {
+    callers_run_ = callers_run;
     global_threshold_ = global_threshold;
   }
   void shut_down_group(std::size_t index);
@@ -113,11 +131,23 @@ class GroupOracle {
 
   // ---- what the listener hears
   void submitted(std::size_t group, std::string_view id);
+  // The listener has returned from on_submitted().
+  void enters(std::size_t group, std::string_view id);
   void started(std::size_t group, std::string_view id);
   // Whether the task that begins on this thread is run by its submitter: without permits, because it found no room.
   bool is_run_by_caller() const;
   void completed(std::string_view id, TaskStatus status);
   void rejected(std::string_view id, RejectionReason reason);
+
+  // ---- an executor without a listener
+  // submitted(), enters() and started() are called by the submitters and tasks themselves. Ends are seen by handles.
+  void set_unheard() { unheard_ = true; }
+  bool unheard() const { return unheard_; }
+  // `done`: the handle of the task says so.
+  void seen_after_submit(std::string_view id, bool done);
+  void body_ended(std::string_view id);
+  // What the handle of a task says of its end.
+  void check_status(const std::string& id, TaskStatus status);
 
   std::uint64_t submits() const { return submits_; }
   std::uint64_t ends() const { return ends_; }
@@ -132,14 +162,24 @@ class GroupOracle {
   bool no_task_holds_permits() const { return all_permits_.empty(); }
 
   // ---- waits
+  // Known fault: a wait inside when_any() or with_timeout() counts as endless although another branch ends it, so a wait
+  // may be refused for no reason. False once that is repaired.
+  static constexpr bool kRaceCountsAsEndless = false;
+  bool may_be_refused_for_a_race() const;
   // Whether a wait of `waiter` for `target` may be refused with kWaitCycle: whether the target may depend on the waiter.
   bool may_be_a_cycle(const std::string& waiter, const std::string& target);
+  // Whether a wait may be refused with kNoThread: all threads are inside items, and all but the caller's block.
+  bool no_thread_is_free() const {
+    return threads_.bounded() && threads_.threads_in_items() == threads_.max_threads();
+  }
   // A drain has returned: of one group, or of all.
   void check_drained(std::optional<std::size_t> index);
 
  private:
   void check_rate(Group& group, std::size_t index);
   void check_order(const Task& task);
+  // Whether the wait of execute_all() for it may be refused.
+  bool may_close_a_cycle(const Task& task);
   // What has to go on before `task` can end; more than is necessary.
   void add_dependencies(const std::string& id, std::vector<std::string>& found);
   // An upper bound of what tasks of the group hold.
@@ -147,6 +187,7 @@ class GroupOracle {
   int global_permits_held_at_most() const;
 
   const testing::SimScheduler& sim_;
+  const SimThreads& threads_;
   std::string wrong_;
   std::array<Group, 4> groups_;
   std::list<Permits*> all_permits_;  // outlives the tasks
@@ -155,7 +196,8 @@ class GroupOracle {
   int global_limit_ = kUnlimited;
   int running_in_all_ = 0;  // lower bound
   bool all_paused_ = false;
-  RejectionPolicy rejection_ = RejectionPolicy::kAbort;
+  bool callers_run_ = false;
+  bool unheard_ = false;
   std::optional<int> global_threshold_;
   bool shutdown_begun_ = false;
   bool shutdown_returned_ = false;
@@ -180,8 +222,14 @@ class GroupOracle::Permits {
   void end_wait(bool same_group, bool refused);
   void begin_rest();
   void end_rest();
+  // A branch sleeps while others wait: the task may have its permits.
+  void begin_sleep() { ++sleeps_; }
+  void end_sleep() { --sleeps_; }
 
   bool waits() const { return open_waits_ > 0; }
+  // Several branches of the task may wait at once.
+  void set_branches() { has_branches_ = true; }
+  bool has_branches() const { return has_branches_; }
 
  private:
   friend class GroupOracle;
@@ -199,8 +247,10 @@ class GroupOracle::Permits {
   int units_;
   bool has_lane_ = false;
   bool has_global_ = false;
+  bool has_branches_ = false;
   int open_waits_ = 0;
   int rests_ = 0;
+  int sleeps_ = 0;
   int waits_in_own_group_ = 0;  // since the first open one, without those that were refused
   int waits_begun_ = 0;         // the same for all
   // Over the time in which permits are given back.
@@ -223,6 +273,11 @@ class GroupOracle::Wait {
   Wait(const Wait&) = delete;
   Wait& operator=(const Wait&) = delete;
 
+  // Another branch of its task may end it; `after_a_time`: does.
+  void is_in_race(bool after_a_time) {
+    in_race_ = true;
+    ends_by_itself_ = after_a_time;
+  }
   // It never began, or it is not known whether it did: no limit is checked when it ends.
   void refused() { refused_ = true; }
 
@@ -236,6 +291,8 @@ class GroupOracle::Wait {
   const bool same_group_;
   const std::function<bool()> over_;
   bool refused_ = false;
+  bool in_race_ = false;
+  bool ends_by_itself_ = false;
   std::list<Wait*>::iterator place_;
 };
 

@@ -1,8 +1,10 @@
 // One random schedule of a group executor: operations in random order, under virtual time, and an oracle that watches.
 // A schedule is its seed: see tests/support/schedules.h.
 //
+//   policy.cc       limits, resolver and rejection handler
 //   operations.cc   what happens from outside
 //   tasks.cc        what tasks do
+//   races.cc        tasks with branches: when_all(), when_any(), with_timeout()
 //   acts.cc         what any code may do meanwhile: tasks, listeners, continuations, other threads
 //   listener.cc     what the listener hears
 #pragma once
@@ -35,7 +37,7 @@ class GroupSchedule final : public TaskLifecycleListener {
   // `loses_wakeups`: a planted bug.
   GroupSchedule(std::uint64_t seed, bool loses_wakeups)
       : owned_sim_(std::make_unique<testing::SimScheduler>(seed)),
-        scheduler_(sim_, loses_wakeups),
+        scheduler_(sim_, loses_wakeups, one_in(3) ? 1 + below(3) : Scheduler::kUnlimitedThreads),
         seed_(seed),
         loses_(loses_wakeups) {}
 
@@ -59,6 +61,8 @@ class GroupSchedule final : public TaskLifecycleListener {
   class Waits;
   // Code outside of tasks that runs beside the operations.
   class Visit;
+  // Thrown by the rejection handler.
+  class RefusedByHandler;
   // A handle that was given to a coroutine or a future.
   struct Followed {
     std::string id;
@@ -74,6 +78,9 @@ class GroupSchedule final : public TaskLifecycleListener {
 
   void make_executor();
   void make_group(GroupPolicy& policy, std::size_t index, bool shares, bool rated, int& promised);
+  // Some groups have the limit that the resolver gives; it throws for others.
+  void make_resolver(GroupPolicy& policy);
+  RejectionPolicy decide_rejection(std::string_view id);
 
   // ---- operations
   void do_something();
@@ -99,6 +106,8 @@ class GroupSchedule final : public TaskLifecycleListener {
   void submit(std::size_t index, const std::string& id, F work);
   template <class F>
   void submit(std::size_t index, const TaskOptions& options, F work);
+  // Tells the oracle, if no listener does.
+  void about_to_submit(std::size_t index, std::string_view id);
   void keep(TaskHandle<int> handle);
   void submit_failed(const Exception& error);
   std::optional<TaskHandle<int>> take_handle();
@@ -115,21 +124,40 @@ class GroupSchedule final : public TaskLifecycleListener {
   int acts_once(std::size_t index, const std::string& id);
   // Waits of a task that its submitter runs are not known to the executor: a listener that drains would not be refused
   // if such a task waited for it.
+  static bool may_wait_in(const GroupOracle::Task& task) { return !task.by_caller; }
   static bool may_wait_in(Body& body);
+  // What ends a branch's waits early.
+  enum class Stopped {
+    kOnRequest,     // only a stop request of its task
+    kByAnotherEnd,  // also the end of another branch
+    kByItself,      // also a branch that ends after a time
+  };
+  void begin_branches(Body& body, std::size_t index);
   Task<int> branches(std::size_t index, std::string id);
-  Task<int> branch(Body& body, std::size_t own_index, std::string task, std::size_t number);
+  Task<int> races(std::size_t index, std::string id);
+  Task<int> run_race(Body& body, std::size_t index, std::string id);
+  Task<int> branch(Body& body, std::size_t own_index, std::string task, std::size_t number,
+                   Stopped stopped);
+  Task<void> await_one(Body& body, std::size_t own_index, std::string task, std::string id,
+                       Stopped stopped);
   // Whether the error may end a wait of `waiter` for `target`.
-  void check_refusal(const std::string& waiter, const std::string& target, const Exception& error);
+  void check_refusal(const std::string& waiter, const std::string& target, const Exception& error,
+                     Stopped stopped = Stopped::kOnRequest);
   void check_result(const std::string& id, TaskStatus status);
 
   // ---- acts
   // On a stack of its own a wait may last; otherwise nothing could end it.
   static bool may_wait() { return Scheduler::current() != nullptr; }
   void act();
+  // Whether the error may refuse a wait.
+  bool is_refusal(const Exception& error, bool may_be_a_cycle) const;
   void submit_and_join();
   void join_any();
   void join(TaskHandle<int> handle);
   void execute_all();
+  // Known fault: a drain whose last task has just ended counts as over before its thread has seen that. A wait may then take
+  // the last other thread and submit the next task, for which the drain goes on: no thread is left to run it.
+  bool may_drain() const { return may_wait() && !scheduler_.bounded(); }
   void drain();
   void drain_group(std::size_t index);
   void shut_down();
@@ -142,6 +170,7 @@ class GroupSchedule final : public TaskLifecycleListener {
                     const TaskOutcome& outcome) override;
   void on_rejected(std::string_view group, std::string_view id, RejectionReason reason) override;
   void listener_acts(std::string_view id);
+  bool is_in_execute_all();
 
   // ---- the end
   void end();
@@ -157,7 +186,7 @@ class GroupSchedule final : public TaskLifecycleListener {
   const std::uint64_t seed_;
   const bool loses_;
   const bool says_all_ = replays_a_seed();
-  GroupOracle oracle_{sim_};
+  GroupOracle oracle_{sim_, scheduler_};
   int next_id_ = 0;
   int acts_left_ = 0;         // of the listener
   int acts_in_progress_ = 0;  // the same
@@ -169,8 +198,14 @@ class GroupSchedule final : public TaskLifecycleListener {
   std::vector<std::pair<std::string, std::future<GroupResult<int>>>> futures_;
   std::array<std::optional<GroupHandle>, 4> pins_;
   std::vector<std::unique_ptr<Visit>> visits_;
+  std::multiset<const Permits*> in_execute_all_;  // of tasks that call it
   std::unique_ptr<GroupExecutor> owned_executor_;
   GroupExecutor* executor_ = nullptr;  // also valid while it is destroyed
+};
+
+class GroupSchedule::RefusedByHandler final : public RejectedError {
+ public:
+  RefusedByHandler() : RejectedError("refused by the handler") {}
 };
 
 class GroupSchedule::Visit final : public Runnable {
@@ -219,6 +254,7 @@ void GroupSchedule::submit(std::size_t index, const std::string& id, F work) {
 
 template <class F>
 void GroupSchedule::submit(std::size_t index, const TaskOptions& options, F work) {
+  about_to_submit(index, options.id);
   try {
     if (pins_[index] && one_in(2)) {
       keep(pins_[index]->submit(options, std::move(work)));
@@ -226,6 +262,7 @@ void GroupSchedule::submit(std::size_t index, const TaskOptions& options, F work
       keep(executor_->submit(kScheduleGroups[index], options, std::move(work)));
     }
   } catch (const Exception& error) {
+    oracle_.seen_after_submit(options.id, /*done=*/true);
     submit_failed(error);
   }
 }

@@ -12,6 +12,7 @@ using std::chrono::microseconds;
 
 GroupSchedule::Body::Body(GroupSchedule& schedule, std::size_t index, const std::string& id)
     : schedule_(schedule), id_(id) {
+  if (schedule.oracle_.unheard()) schedule.oracle_.started(index, id);
   if (!GroupOracle::is_conflated(id)) {
     permits_ = schedule.oracle_.task(id).permits.get();
   } else if (!schedule.oracle_.is_run_by_caller()) {
@@ -21,12 +22,12 @@ GroupSchedule::Body::Body(GroupSchedule& schedule, std::size_t index, const std:
 }
 
 GroupSchedule::Body::~Body() {
-  if (!GroupOracle::is_conflated(id_)) schedule_.oracle_.task(id_).permits = nullptr;
+  if (!GroupOracle::is_conflated(id_)) schedule_.oracle_.body_ended(id_);
 }
 
 void GroupSchedule::submit_any(std::size_t index) {
   const std::string id = next_id();
-  switch (below(10)) {
+  switch (below(11)) {
     case 0:
       return submit(index, id, [this, index, id] {
         Body body(*this, index, id);
@@ -53,6 +54,8 @@ void GroupSchedule::submit_any(std::size_t index) {
       return submit(index, id, [this, index, id] { return branches(index, id); });
     case 6:
       return submit(index, id, [this, index, id] { return acts_once(index, id); });
+    case 7:
+      return submit(index, id, [this, index, id] { return races(index, id); });
     default:
       return submit(index, id, [this, index, id, naps = 1 + below(3)] {
         return nap(index, id, naps, microseconds(1 + below(100)));
@@ -68,14 +71,19 @@ Task<int> GroupSchedule::nap(std::size_t index, std::string id, std::uint64_t na
 }
 
 void GroupSchedule::check_refusal(const std::string& waiter, const std::string& target,
-                                  const Exception& error) {
+                                  const Exception& error, Stopped stopped) {
   const GroupOracle::Task& task = oracle_.task(waiter);
   switch (error.code()) {
     case ErrorCode::kWaitCycle:
-      return expect(oracle_.may_be_a_cycle(waiter, target),
+      return expect(is_refusal(error, stopped != Stopped::kByItself &&
+                                          oracle_.may_be_a_cycle(waiter, target)),
+                    "a wait of " + waiter + " was refused: " + error.what());
+    case ErrorCode::kNoThread:
+      return expect(oracle_.no_thread_is_free(),
                     "a wait of " + waiter + " was refused: " + error.what());
     case ErrorCode::kCancelled:
-      return expect(task.may_be_stopped, "a wait of " + waiter + " was cancelled for no reason");
+      return expect(task.may_be_stopped || stopped != Stopped::kOnRequest,
+                    "a wait of " + waiter + " was cancelled for no reason");
     case ErrorCode::kShutdown:
       return expect(oracle_.is_shut_down(), "a submit of " + waiter + " was refused too soon");
     default:
@@ -89,23 +97,28 @@ Task<int> GroupSchedule::nested(std::size_t index, std::string id) {
   if (!may_wait_in(body)) co_return 1;
   const std::size_t inner_index = any_group();
   const std::string inner_id = id + "-inner";
+  about_to_submit(inner_index, inner_id);
   try {
     TaskHandle<int> inner =
         executor_->submit(kScheduleGroups[inner_index], inner_id, [this, inner_index, inner_id] {
           Body inner_body(*this, inner_index, inner_id);
           return 1;
         });
+    oracle_.seen_after_submit(inner_id, inner.is_done());
     Wait wait(oracle_, id, inner_id, inner.is_done() ? nullptr : body.permits(),
               inner_index == index, [&] { return inner.is_done(); });
+    const std::stop_token stop = co_await current_stop_token();
+    if (stop.stop_requested()) wait.refused();  // it does not begin
     try {
       check_result(inner_id, (co_await inner).status);
     } catch (const RejectedError&) {
       check_result(inner_id, TaskStatus::kRejected);
     } catch (const Exception& error) {
-      if (error.code() == ErrorCode::kWaitCycle) wait.refused();
+      if (error.code() != ErrorCode::kCancelled) wait.refused();
       check_refusal(id, inner_id, error);
     }
   } catch (const Exception& error) {
+    oracle_.seen_after_submit(inner_id, error.code() == ErrorCode::kShutdown);
     check_refusal(id, inner_id, error);
   }
   co_return 1;
@@ -118,6 +131,7 @@ Task<int> GroupSchedule::nested_patiently(std::size_t index, std::string id) {
   const std::size_t inner_index = any_group();
   const std::string inner_id = id + "-inner";
   oracle_.task(inner_id).waits_for_room = true;
+  about_to_submit(inner_index, inner_id);
   Wait wait(oracle_, id, inner_id, body.permits(), /*same_group=*/true, nullptr);
   wait.refused();  // it may not have to wait at all
   try {
@@ -128,6 +142,7 @@ Task<int> GroupSchedule::nested_patiently(std::size_t index, std::string id) {
     };
     auto submitted = executor_->submit_async(kScheduleGroups[inner_index], options, work);
     Result<TaskHandle<int>> inner = co_await submitted;
+    oracle_.seen_after_submit(inner_id, !inner.ok() || inner->is_done());
     if (!inner.ok()) {
       check_refusal(id, inner_id, Exception(inner.error()));
     } else if (one_in(2)) {
@@ -136,6 +151,7 @@ Task<int> GroupSchedule::nested_patiently(std::size_t index, std::string id) {
   } catch (const RejectedError&) {
     check_result(inner_id, TaskStatus::kRejected);
   } catch (const Exception& error) {
+    oracle_.seen_after_submit(inner_id, error.code() == ErrorCode::kShutdown);
     check_refusal(id, inner_id, error);
   }
   co_return 1;
@@ -167,47 +183,6 @@ int GroupSchedule::acts_once(std::size_t index, const std::string& id) {
   Body body(*this, index, id);
   if (may_wait_in(body)) act();
   return 1;
-}
-
-// ---- branches
-
-// Branches that each wait for a task. Each goes on when its own wait is over and the task has its permits.
-Task<int> GroupSchedule::branches(std::size_t index, std::string id) {
-  Body body(*this, index, id);
-  if (!may_wait_in(body)) co_return 1;
-  if (one_in(2)) {
-    co_await when_all(branch(body, index, id, 0), branch(body, index, id, 1));
-  } else {
-    co_await when_all(branch(body, index, id, 0), branch(body, index, id, 1),
-                      branch(body, index, id, 2));
-  }
-  co_return 1;
-}
-
-Task<int> GroupSchedule::branch(Body& body, std::size_t own_index, std::string task,
-                                std::size_t number) {
-  const std::size_t index = any_group();
-  const std::string id = task + "-" + std::to_string(number);
-  try {
-    TaskHandle<int> handle =
-        executor_->submit(kScheduleGroups[index], id, [this, index, id, naps = below(3)] {
-          return nap(index, id, naps, microseconds(1 + below(50)));
-        });
-    Wait wait(oracle_, task, id, handle.is_done() ? nullptr : body.permits(), index == own_index,
-              [&] { return handle.is_done(); });
-    try {
-      check_result(id, (co_await handle).status);
-    } catch (const RejectedError&) {
-      check_result(id, TaskStatus::kRejected);
-    } catch (const Exception& error) {
-      if (error.code() == ErrorCode::kWaitCycle) wait.refused();
-      check_refusal(task, id, error);
-      co_return 1;
-    }
-  } catch (const Exception& error) {
-    check_refusal(task, id, error);
-  }
-  co_return 1;
 }
 
 }  // namespace keyway
