@@ -166,52 +166,66 @@ void GroupEngine::run_turn(Lane& lane, Turn& turn) {
   const QuietWatch::Use use(quiet_, shared_ || policy_.listener != nullptr);
   GroupState* const state = has_states_ ? &GroupState::of(lane) : nullptr;
   const bool rated = state != nullptr && state->tokens;
-  LaneTake taken;
-  {
+  const Dispatch::Admitted admitted = [&] {
     Aftermath aftermath(scheduler_);
-    const std::size_t hash = lane.hash();
-    const Dispatch::Admitted admitted = dispatch_.admit(lane, state, aftermath);
-    if (admitted == Dispatch::Admitted::kNo) return;
-    if (rated) table_.pin(lane);
-    taken = lane.take();
-    if (taken.post_turn) aftermath.post(lane);
-    if (rated) {
-      const bool begins =
-          taken.waiter != nullptr && !TaskCore::of(*taken.waiter).operations().is_return;
-      if (admitted == Dispatch::Admitted::kWithToken && !begins) {
-        dispatch_.give_token_back(lane, aftermath);
-      }
-      table_.unpin(lane);
-    }
-    if (taken.waiter == nullptr) {
-      give_up_lane(lane, hash, taken, aftermath);
-      return;
-    }
-  }
+    return dispatch_.admit(lane, state, aftermath);
+  }();
+  if (admitted == Dispatch::Admitted::kNo) return;
+  const LaneTake first = take_first(lane, rated, admitted);
+  if (first.waiter == nullptr) return;
+  // A LaneTake is not copied: its bytes were just written one by one, and a wide load would stall.
+  Waiter* waiter = first.waiter;
+  std::uint64_t number = first.number;
+  std::uint32_t units = first.units;
   const int weight = state == nullptr ? 1 : static_cast<int>(state->weight);
   const TimePoint began = read_clock(turn);
   TimePoint started = began;
   for (int left = rated ? 0 : kTurnTasks * weight - 1;; --left) {
-    TaskCore& task = TaskCore::of(*taken.waiter);
+    TaskCore& task = TaskCore::of(*waiter);
     if (task.operations().is_return) [[unlikely]]
-      return waits_.came_back(task, taken.units);
+      return waits_.came_back(task, units);
     task.set_lane(&lane);
-    if (taken.units > 1) [[unlikely]]
-      task.extras().units = taken.units;
+    if (units > 1) [[unlikely]]
+      task.extras().units = units;
     TaskStatus status{};
-    if (!run_task(task, taken.number, started, status)) return;  // suspended: it keeps its permits
+    if (!run_task(task, number, started, status)) return;  // suspended: it keeps its permits
     const TimePoint ended = read_clock(turn);
     if (watches_ends_) [[unlikely]]
       watch_end(task, status, ended);
-    // If user code follows, another worker must be able to start the next task meanwhile.
+    // A thread that spins for the task takes its cache line away again and again, so the task is read once here, and then
+    // not before its result is published.
+    const std::uint32_t units_back = task.units();
     const bool silent = ends_silently(task, status);
+    // If user code follows, another worker must be able to start the next task meanwhile.
     const bool go_on = silent && goes_on(left, kTurnTime * weight - (ended - began));
-    taken = leave_lane(task, status, go_on, silent ? &turn : nullptr);
-    complete(task, status, ended);
-    if (taken.waiter == nullptr) return;
+    const LaneTake next = leave_lane(lane, units_back, status, go_on, silent ? &turn : nullptr);
+    silent ? task.publish(status, ended) : complete(task, status, ended);
+    if (next.waiter == nullptr) return;
     // A task that entered after `ended` must not have an earlier start time.
-    started = taken.stood_in_line ? ended : read_clock(turn);
+    started = next.stood_in_line ? ended : read_clock(turn);
+    waiter = next.waiter;
+    number = next.number;
+    units = next.units;
   }
+}
+
+// The first task of a turn, with its permits. Without a waiter: the lane's turn is over.
+LaneTake GroupEngine::take_first(Lane& lane, bool rated, Dispatch::Admitted admitted) {
+  Aftermath aftermath(scheduler_);
+  const std::size_t hash = lane.hash();
+  if (rated) table_.pin(lane);
+  const LaneTake taken = lane.take();
+  if (taken.post_turn) aftermath.post(lane);
+  if (rated) {
+    const bool begins =
+        taken.waiter != nullptr && !TaskCore::of(*taken.waiter).operations().is_return;
+    if (admitted == Dispatch::Admitted::kWithToken && !begins) {
+      dispatch_.give_token_back(lane, aftermath);
+    }
+    table_.unpin(lane);
+  }
+  if (taken.waiter == nullptr) give_up_lane(lane, hash, taken, aftermath);
+  return taken;
 }
 
 // True if the task has ended. REQUIRES: its lane is set.
@@ -280,15 +294,15 @@ bool GroupEngine::ends_silently(const TaskCore& task, TaskStatus status) const {
          task.operations().value_is_silent && !is_conflated(task);
 }
 
-// Gives the task's permits back, before the result is published. `go_on`: the next task of the lane
+// Gives the permits of a task back, before its result is published. `go_on`: the next task of the lane
 // gets them. `turn`: if not null, the calling thread runs no user code before it can come back for
 // the lane.
-LaneTake GroupEngine::leave_lane(TaskCore& task, TaskStatus status, bool go_on, Turn* turn) {
+LaneTake GroupEngine::leave_lane(Lane& lane, std::uint32_t units, TaskStatus status, bool go_on,
+                                 Turn* turn) {
   Aftermath aftermath(scheduler_);
-  Lane& lane = *task.lane();
   const std::size_t hash = lane.hash();
   const LaneTake left =
-      intake_.change(lane, [&] { return lane.finish(outcome_of(status), go_on, task.units()); });
+      intake_.change(lane, [&] { return lane.finish(outcome_of(status), go_on, units); });
   if (left.post_turn) {
     // The permits of a costly task may be enough for two tasks. If this worker runs the first one,
     // another worker must come for the second.
@@ -326,7 +340,7 @@ void GroupEngine::ended_after_suspension(TaskCore& task) noexcept {
 void GroupEngine::end_outside_turn(TaskCore& task, TaskStatus status) noexcept {
   const TimePoint ended = scheduler_.now();
   if (watches_ends_) watch_end(task, status, ended);
-  leave_lane(task, status, /*go_on=*/false, nullptr);
+  leave_lane(*task.lane(), task.units(), status, /*go_on=*/false, nullptr);
   complete(task, status, ended);
 }
 

@@ -203,7 +203,8 @@ class GroupEngine final : public LaneOwner,
   bool goes_on(int tasks_left, Duration time_left) const {
     return tasks_left > 0 && time_left > Duration::zero() && !dispatch_.contended();
   }
-  LaneTake leave_lane(detail::TaskCore& task, TaskStatus status, bool go_on, Turn* turn);
+  LaneTake take_first(Lane& lane, bool rated, Dispatch::Admitted admitted);
+  LaneTake leave_lane(Lane& lane, std::uint32_t units, TaskStatus status, bool go_on, Turn* turn);
   bool ends_silently(const detail::TaskCore& task, TaskStatus status) const;
   void give_up_lane(Lane& lane, std::size_t hash, const LaneTake& left, Aftermath& aftermath);
   // REQUIRES: the permits are back, and the next task can start.
