@@ -94,6 +94,7 @@ Result<void> BlockedWait::announce(TaskCore& target) {
     edge_.gives_back =
         &target.owner() == &waiter->owner() && waiter->group_key() == target.group_key();
     edge_.holds_permit = !edge_.gives_back;
+    edge_.announced = true;
   }
   announced_ = true;
   return link();

@@ -254,9 +254,14 @@ class GroupEngine::AllTasks final : public WantedWork {
  public:
   explicit AllTasks(GroupEngine& engine, std::optional<std::string_view> key = std::nullopt)
       : engine_(engine), key_(key) {}
-  // Without tasks the wait needs no thread. The waits of a task that is submitted later are checked
-  // against this one.
-  Scheduler* scheduler() const override { return is_over() ? nullptr : &engine_.scheduler_; }
+  // Without tasks the wait needs no thread, and is over: the graph counts on that, so tasks that are
+  // submitted later do not make it go on.
+  Scheduler* scheduler() const override {
+    if (!is_over()) return &engine_.scheduler_;
+    // release: pairs with is_over(), so the waiting thread sees what the tasks wrote.
+    counts_as_over_.store(true, std::memory_order_release);
+    return nullptr;
+  }
   bool includes(const TaskCore* task, const WantedWork* wanted) const override {
     if (task == nullptr || &task->owner() != &engine_) return false;
     if (key_) return !task->ending() && task->group_key() == *key_;
@@ -264,8 +269,9 @@ class GroupEngine::AllTasks final : public WantedWork {
     return !task->ending() || wanted == nullptr || wanted->all_tasks_of() != &engine_;
   }
   const void* all_tasks_of() const override { return key_ ? nullptr : &engine_; }
-  // Whether there are no tasks.
+  // Whether there are no tasks, or were none when the graph asked.
   bool is_over() const {
+    if (counts_as_over_.load(std::memory_order_acquire)) return true;
     LaneTable& table = engine_.table_;
     if (key_) {
       return table.with_lane(*key_, LaneTable::hash(*key_),
@@ -284,6 +290,7 @@ class GroupEngine::AllTasks final : public WantedWork {
  private:
   GroupEngine& engine_;
   const std::optional<std::string_view> key_;
+  mutable detail::Atomic<bool> counts_as_over_{false};
 };
 
 void GroupEngine::close() {

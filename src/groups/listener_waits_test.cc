@@ -2,20 +2,26 @@
 // task that is not done.
 #include <chrono>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include <gtest/gtest.h>
 
 #include "keyway/group_executor.h"
 #include "keyway/testing/sim_scheduler.h"
 #include "support/listeners.h"
+#include "support/own_process.h"
+#include "support/sim_threads.h"
 
 namespace keyway {
 namespace {
 
 using namespace std::chrono_literals;
+using testing::SimScheduler;
 
 class ListenerWaits : public ListenedExecutor<EndListener> {
  protected:
@@ -198,6 +204,100 @@ TEST_F(ListenerWaits, ACoroutineThatItsSubmitterRanMayOutliveIt) {
   sim_.run_until_idle();
   EXPECT_TRUE(b.is_done());
   EXPECT_TRUE(joined);
+}
+
+// Waits for "b" when a task of "c" is submitted.
+struct DrainsB final : TaskLifecycleListener {
+  void on_submitted(std::string_view group, std::string_view) override {
+    if (group == "c") executor->drain_group("b");
+  }
+  GroupExecutor* executor = nullptr;
+};
+
+// A task of "d" calls execute_all() with a task of "d", for which it will give its permit back. Before that, its listener
+// waits for "b", so a wait of "b" for a task of "d" closes a cycle.
+TEST(ListenerWaitsInExecuteAll, ThePermitCountsAsHeldUntilTheWaitBegins) {
+  expect_ends([] {
+    const auto listener = std::make_shared<DrainsB>();
+    SimScheduler sim;
+    GroupExecutor executor({.listener = listener}, sim);
+    listener->executor = &executor;
+    bool refused = false;
+    auto of_b = executor.submit("b", "1", [&]() -> Task<void> {
+      co_await sleep_for(1ms);
+      auto next = executor.submit("d", "3", [] {});
+      try {
+        co_await next;
+      } catch (const Exception& error) {
+        refused = error.code() == ErrorCode::kWaitCycle;
+      }
+    });
+    auto of_d = executor.submit("d", "2", [&] {
+      std::vector<GroupTask<void>> tasks;
+      tasks.emplace_back("d", [] {});
+      tasks.emplace_back("c", [] {});
+      (void)executor.execute_all(std::move(tasks));
+    });
+    sim.run_until_idle();
+    EXPECT_TRUE(refused);
+    EXPECT_TRUE(of_d.is_done());
+  });
+}
+
+TEST(ListenerWaitsInExecuteAll, AWaitThatEndsIsNotRefused) {
+  expect_ends([] {
+    const auto listener = std::make_shared<DrainsB>();
+    SimScheduler sim;
+    GroupExecutor executor({.listener = listener}, sim);
+    listener->executor = &executor;
+    bool awaited = false;
+    auto of_b = executor.submit("b", "1", [&]() -> Task<void> { co_await sleep_for(5ms); });
+    auto of_d = executor.submit("d", "2", [&] {
+      std::vector<GroupTask<void>> tasks;
+      tasks.emplace_back("d", [] {});
+      tasks.emplace_back("c", [] {});
+      (void)executor.execute_all(std::move(tasks));
+    });
+    auto of_e = executor.submit("e", "3", [&]() -> Task<void> {
+      co_await sleep_for(1ms);
+      auto next = executor.submit("d", "4", [] {});
+      awaited = (co_await next).ok();
+    });
+    sim.run_until_idle();
+    EXPECT_TRUE(awaited);
+    EXPECT_TRUE(of_d.is_done());
+  });
+}
+
+// Two threads. One drains "c", and has not seen yet that "c" is empty; the other one submits the next task of "c" and
+// waits for it.
+TEST(ListenerWaitsOnTwoThreads, ADrainThatSawNoTasksDoesNotGoOn) {
+  expect_ends([] {
+    struct Waits final : TaskLifecycleListener {
+      void on_completed(std::string_view, std::string_view id, const TaskOutcome&) override {
+        if (id == "drains") executor->drain_group("c");
+        if (id != "waits") return;
+        std::vector<GroupTask<void>> tasks;
+        tasks.emplace_back("c", [] {});
+        try {
+          (void)executor->execute_all(std::move(tasks));
+        } catch (const Exception& error) {
+          EXPECT_EQ(error.code(), ErrorCode::kNoThread);
+        }
+      }
+      GroupExecutor* executor = nullptr;
+    };
+    const auto listener = std::make_shared<Waits>();
+    SimScheduler sim;
+    SimThreads two_threads(sim, 2);
+    GroupExecutor executor({.listener = listener}, two_threads);
+    listener->executor = &executor;
+    auto waits = executor.submit("c", "waits", []() -> Task<void> { co_await sleep_for(1ms); });
+    auto drains = executor.submit("a", "drains", [] {});
+    sim.run_until_idle();
+    EXPECT_TRUE(waits.is_done());
+    EXPECT_TRUE(drains.is_done());
+  });
 }
 
 }  // namespace

@@ -24,7 +24,7 @@ class RaceWaits : public ::testing::Test {
   template <class Wait>
   GroupResult<std::string> closing_the_cycle(Wait wait_for_a2) {
     auto a1 = executor_.submit("a", "1", [&]() -> Task<int> { co_return co_await value_of(b2_); });
-    auto b1 = executor_.submit("b", "1", [&, this]() -> Task<std::string> {
+    auto b1 = executor_.submit("b", "1", [&]() -> Task<std::string> {
       try {
         co_return co_await wait_for_a2();
       } catch (const TimeoutError&) {

@@ -48,7 +48,9 @@ void WaitGraph::forget_lane_if_unused(LaneId lane) {
 }
 
 void WaitGraph::update_hold(WaiterNode& node) {
-  const bool holds = !node.lane_away && node.give_back == 0 && node.keep_permit > 0;
+  const std::size_t later = node.gives_back_later() ? node.announced_give_back : 0;
+  const bool gives_back = node.give_back > later;
+  const bool holds = !node.lane_away && !gives_back && node.keep_permit > 0;
   holds ? hold_lane(node) : let_lane_go(node);
 }
 
@@ -109,6 +111,12 @@ void WaitGraph::link(Edge& edge) {
       ++node.keep_permit;
     }
     if (edge.leaves_gate) ++node.leave_gate;
+    if (edge.announced) {
+      ++node.announced;
+      if (edge.gives_back) ++node.announced_give_back;
+    } else {
+      ++node.begun;
+    }
     if (edge.gives_back || edge.leaves_gate) leave(node, *edge.waiter, edge.gives_back);
     update_hold(node);
   }
@@ -147,6 +155,11 @@ void WaitGraph::unlink_target(Edge& edge) {
     --edge.node_->keep_permit;
   }
   if (edge.leaves_gate) --edge.node_->leave_gate;
+  if (!edge.announced) {
+    --edge.node_->begun;
+  } else if (edge.gives_back) {
+    --edge.node_->announced_give_back;
+  }
   update_hold(*edge.node_);
 }
 
@@ -163,6 +176,7 @@ void WaitGraph::unlink(Edge& edge) {
   if (edge.node_ != nullptr) {
     WaiterNode& node = *std::exchange(edge.node_, nullptr);
     node.edges.erase(node.edges.iterator_to(edge));
+    if (edge.announced) --node.announced;
     if (node.edges.empty()) {
       let_lane_go(node);
       enter_lane_again(node);
@@ -211,7 +225,8 @@ void WaitGraph::leaves_again(TaskCore& waiter) {
   const auto found = waiters_.find(&waiter);
   if (found == waiters_.end()) return;
   WaiterNode& node = found->second;
-  if (node.give_back > 0 || node.leave_gate > 0) leave(node, waiter, node.give_back > 0);
+  const bool gives_back = node.give_back > node.announced_give_back;
+  if (gives_back || node.leave_gate > 0) leave(node, waiter, gives_back);
 }
 
 std::string WaitGraph::waits_for(const TaskCore& waiter) {

@@ -110,6 +110,7 @@ class WaitGraph {
     bool leaves_gate = false;
     bool can_give_back = false;  // give_back_permit() can take a kept permit from the waiter
     bool bounded = false;        // the wait has a timeout
+    bool announced = false;      // the wait has not begun: its waiter runs, and has its permits
 
     // The wait blocks the calling thread.
     void block_this_thread() {
@@ -174,12 +175,18 @@ class WaitGraph {
   struct WaiterNode {
     // Whether the task needs a permit of its lane, or a global one, before it goes on.
     bool is_away() const { return comes_back.waiter != nullptr; }
+    // Whether the task waits in a listener while others of its waits are only announced: it gives
+    // the lane's permits back for them when its begun waits have ended.
+    bool gives_back_later() const { return begun > 0 && announced_give_back > 0; }
 
     EdgeList<&Edge::waiter_hook_> edges;
     // Numbers of edges that are not over.
     std::size_t keep_permit = 0;
     std::size_t give_back = 0;
+    std::size_t begun = 0;                // not only announced
+    std::size_t announced_give_back = 0;  // of give_back
     std::size_t leave_gate = 0;
+    std::size_t announced = 0;  // over or not
     // The wait for the permits that the task gave back. It is in no list.
     Edge comes_back;
     bool lane_away = false;  // the task gave its lane's permits back
@@ -234,6 +241,7 @@ class WaitGraph {
   // For an await in a branch of when_any(): true if another branch does not wait, or adds the waits of each other branch.
   bool find_rivals(const Edge& edge, std::vector<std::vector<Edge*>>& rivals) const
       KEYWAY_REQUIRES(mutex_);
+  static std::size_t waits_before_release(const WaiterNode& node);
   void explore(Search& search) KEYWAY_REQUIRES(mutex_);
   void settle(Search& search) KEYWAY_REQUIRES(mutex_);
   Error refuse(const Edge& edge, Search& search) KEYWAY_REQUIRES(mutex_);

@@ -183,6 +183,11 @@ bool WaitGraph::find_rivals(const Edge& edge, std::vector<std::vector<Edge*>>& r
   return false;
 }
 
+// How many waits of a task must end before it lets go of the permits that it holds.
+std::size_t WaitGraph::waits_before_release(const WaiterNode& node) {
+  return node.edges.size() - (node.gives_back_later() ? node.announced : 0);
+}
+
 // Adds the edges that the nodes depend on, directly or through other edges.
 void WaitGraph::explore(Search& search) {
   // Makes `node` depend on the wait, and on the return of its waiter.
@@ -208,7 +213,7 @@ void WaitGraph::explore(Search& search) {
   for (std::size_t i = 0; i < search.nodes.size(); ++i) {
     Search::Node node = std::move(search.nodes[i]);  // the vector grows below
     Edge& edge = *node.edge;
-    if (edge.node_ != nullptr) search.open.emplace(edge.node_, edge.node_->edges.size());
+    if (edge.node_ != nullptr) search.open.emplace(edge.node_, waits_before_release(*edge.node_));
     node.has_free_rival = find_rivals(edge, node.rivals);
     if (node.ends_by_itself()) {
       search.nodes[i] = std::move(node);
@@ -298,7 +303,8 @@ void WaitGraph::settle(Search& search) {
     if (node == nullptr || !node->is_away() || node->comes_back.can_end_) {
       search.let_thread_go(edge);
     }
-    if (node == nullptr || --search.open[node] > 0 || !node->holds_permit) return;
+    if (node == nullptr || (edge.announced && node->gives_back_later())) return;
+    if (--search.open[node] > 0 || !node->holds_permit) return;
     const auto lane = search.stuck_permits.find(node->lane);
     if (lane != search.stuck_permits.end()) lane->second -= node->units;
   };
@@ -319,18 +325,23 @@ Result<void> WaitGraph::begin(Edge& edge) {
   const bool was_away = known != waiters_.end() && known->second.is_away();
   const bool lane_was_away = was_away && known->second.lane_away;
   link(edge);
-  if (nothing_depends_on(edge) || can_end_at_once(edge)) return {};
-  Search search(++searches_);
-  search.add_with_return(edge);
-  explore(search);
-  settle(search);
-  if (Search::can_go_on_after(edge)) return {};
-
-  Error error = refuse(edge, search);
-  if (edge.node_ != nullptr && !was_away) enter_lane_again(*edge.node_);
-  if (edge.node_ != nullptr) edge.node_->lane_away = lane_was_away;
+  std::optional<Error> refused;
+  if (!nothing_depends_on(edge) && !can_end_at_once(edge)) {
+    Search search(++searches_);
+    search.add_with_return(edge);
+    explore(search);
+    settle(search);
+    if (!Search::can_go_on_after(edge)) refused = refuse(edge, search);
+  }
+  // The check was made as if the waiter had given its permits back.
+  if (edge.node_ != nullptr && (refused || edge.announced)) {
+    if (!was_away) enter_lane_again(*edge.node_);
+    edge.node_->lane_away = lane_was_away;
+    update_hold(*edge.node_);
+  }
+  if (!refused) return {};
   unlink(edge);
-  return error;
+  return *std::move(refused);
 }
 
 // Follows the dependencies from `edge` until they close a cycle, and names the waits in it.

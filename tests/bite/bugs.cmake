@@ -412,8 +412,13 @@ plant_bug(drain_not_in_graph "a drain that finds no tasks at its first look is n
 
 plant_bug(drain_needs_thread "a drain of a group without tasks needs a thread"
   src/groups/group_control.cc
-  [[return is_over() ? nullptr : &engine_.scheduler_;]]
-  [[return is_over() && !planted("drain_needs_thread") ? nullptr : &engine_.scheduler_;]])
+  [[if (!is_over()) return &engine_.scheduler_;]]
+  [[if (!is_over() || planted("drain_needs_thread")) return &engine_.scheduler_;]])
+
+plant_bug(drain_goes_on "a drain that the graph took for over goes on when a task is submitted before its thread wakes"
+  src/groups/group_control.cc
+  [[if (counts_as_over_.load(std::memory_order_acquire)) return true;]]
+  [[if (counts_as_over_.load(std::memory_order_acquire) && !planted("drain_goes_on")) return true;]])
 
 plant_bug(refused_wait_counts "a wait counts as open while the graph checks it, so another branch gives a permit back for it"
   src/groups/waits.cc
@@ -483,6 +488,11 @@ plant_bug(rivals_ignored "an await in a branch of when_any() counts as endless a
   src/runtime/wait_search.cc
   [[if (edge.blocks_a_thread()) return false;]]
   [[if (edge.blocks_a_thread() || planted("rivals_ignored")) return false;]])
+
+plant_bug(announced_gives_back "execute_all() in a task counts as having given a permit back while its listeners wait"
+  src/runtime/wait_graph.cc
+  [[node.gives_back_later() ? node.announced_give_back : 0;]]
+  [[node.gives_back_later() && !planted("announced_gives_back") ? node.announced_give_back : 0;]])
 
 # ---- lifetimes
 

@@ -157,7 +157,7 @@ class GroupSchedule final : public TaskLifecycleListener {
   void execute_all();
   // Known fault: a drain whose last task has just ended counts as over before its thread has seen that. A wait may then take
   // the last other thread and submit the next task, for which the drain goes on: no thread is left to run it.
-  bool may_drain() const { return may_wait() && !scheduler_.bounded(); }
+  bool may_drain() const { return may_wait(); }
   void drain();
   void drain_group(std::size_t index);
   void shut_down();
@@ -170,7 +170,6 @@ class GroupSchedule final : public TaskLifecycleListener {
                     const TaskOutcome& outcome) override;
   void on_rejected(std::string_view group, std::string_view id, RejectionReason reason) override;
   void listener_acts(std::string_view id);
-  bool is_in_execute_all();
 
   // ---- the end
   void end();
@@ -198,7 +197,6 @@ class GroupSchedule final : public TaskLifecycleListener {
   std::vector<std::pair<std::string, std::future<GroupResult<int>>>> futures_;
   std::array<std::optional<GroupHandle>, 4> pins_;
   std::vector<std::unique_ptr<Visit>> visits_;
-  std::multiset<const Permits*> in_execute_all_;  // of tasks that call it
   std::unique_ptr<GroupExecutor> owned_executor_;
   GroupExecutor* executor_ = nullptr;  // also valid while it is destroyed
 };

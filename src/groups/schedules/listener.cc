@@ -33,20 +33,12 @@ void GroupSchedule::on_rejected(std::string_view group, std::string_view id,
 // Its waits count as those of the task that starts or ends, or of the submitter.
 void GroupSchedule::listener_acts(std::string_view id) {
   if (acts_left_ == 0 || closing_ || GroupOracle::is_conflated(id) || !one_in(4)) return;
-  if (is_in_execute_all()) return;
   // A simulation has no threads in the background. So the end of a task that ends together with others may have to be told
   // by one of the bounded threads, which a listener must not block then.
   const GroupOracle::Task& task = oracle_.task(id);
   if (scheduler_.bounded() && task.ended() && task.started == 0) return;
   --acts_left_;
   act();
-}
-
-// Known fault: from the first submit of an execute_all() within a task to its return, the executor counts the permits
-// that the task gives back while it waits as given back, also while it runs listeners instead. A wait of these may hang.
-bool GroupSchedule::is_in_execute_all() {
-  const Actor actor = here();
-  return actor.permits != nullptr && in_execute_all_.contains(actor.permits);
 }
 
 }  // namespace keyway
