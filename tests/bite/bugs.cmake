@@ -30,15 +30,16 @@ plant_bug(token_not_used "a task that starts gives its token of the group's rate
 plant_bug(token_taken_late "tokens are looked at before take() and taken after it, when the turn may be another worker's"
   src/groups/group_engine.cc
   [[if (rated) table_.pin(lane);
-    taken = lane.take();]]
+  const LaneTake taken = lane.take();]]
   [[const bool late = planted("token_taken_late") && admitted == Dispatch::Admitted::kWithToken;
-    if (late) dispatch_.give_token_back(lane, aftermath);
-    if (rated) table_.pin(lane);
-    taken = lane.take();
-    if (late) {
-      SpinGuard guard(state->tokens_lock);
-      (void)state->tokens->try_take(scheduler_.now());
-    }]])
+  if (late) dispatch_.give_token_back(lane, aftermath);
+  if (rated) table_.pin(lane);
+  const LaneTake taken = lane.take();
+  if (late) {
+    GroupState& state = GroupState::of(lane);
+    SpinGuard guard(state.tokens_lock);
+    (void)state.tokens->try_take(scheduler_.now());
+  }]])
 
 plant_bug(shared_lock_enters "a shared lock is granted while another operation holds the key exclusively"
   src/locks/lock_table.cc
@@ -289,9 +290,8 @@ plant_bug(lane_lock_order "a look at the next waiter takes the two locks of its 
 
 plant_bug(permit_of_cancelled "a worker that finds its only task cancelled keeps the global permit"
   src/groups/group_engine.cc
-  [[if (taken.waiter == nullptr) {]]
-  [[if (taken.waiter == nullptr) {
-      if (planted("permit_of_cancelled")) return;]])
+  [[if (taken.waiter == nullptr) give_up_lane]]
+  [[if (taken.waiter == nullptr && !planted("permit_of_cancelled")) give_up_lane]])
 
 plant_bug(permit_while_held "a lane that waits for a token or for resume() keeps the global permit it was served"
   src/groups/dispatch.cc
