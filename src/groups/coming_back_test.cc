@@ -222,27 +222,31 @@ TEST(ComingBack, ARaisedGlobalLimitTakesBackAPermitThatCannotBeUsedYet) {
   });
 }
 
+// Comes back to its group "g" for its first branch; lends the permit of "g" to the task for which the second one waits; and
+// comes back again.
+Task<void> comes_back_twice(GroupExecutor& executor) {
+  const auto waits_for_its_own_group = [&]() -> Task<void> {
+    auto x = executor.submit("g", "x", []() -> Task<void> { co_await sleep_for(10ms); });
+    co_await x;
+    co_await sleep_for(50ms);  // holds the global permit
+  };
+  const auto waits_for_another_group = [&]() -> Task<void> {
+    auto y = executor.submit("h", "y", [&]() -> Task<void> {
+      auto z = executor.submit("g", "z", []() -> Task<void> { co_await sleep_for(10ms); });
+      co_await z;
+    });
+    co_await y;
+  };
+  co_await when_all(waits_for_its_own_group(), waits_for_another_group());
+}
+
 // T comes back to its group for one branch, and lends the group's permit once more to what the other branch waits for. It
 // has its global permit already when it comes back for the second time.
 TEST(ComingBack, ATaskThatComesBackToItsGroupTwiceHasOneGlobalPermit) {
   expect_ends([] {
     SimScheduler sim;
     GroupExecutor executor({.global_max_in_flight = 2}, sim);
-    const auto waits_for_its_own_group = [&]() -> Task<void> {
-      auto x = executor.submit("g", "x", []() -> Task<void> { co_await sleep_for(10ms); });
-      co_await x;
-      co_await sleep_for(50ms);  // holds the global permit
-    };
-    const auto waits_for_another_group = [&]() -> Task<void> {
-      auto y = executor.submit("h", "y", [&]() -> Task<void> {
-        auto z = executor.submit("g", "z", []() -> Task<void> { co_await sleep_for(10ms); });
-        co_await z;
-      });
-      co_await y;
-    };
-    auto t = executor.submit("g", "T", [&]() -> Task<void> {
-      co_await when_all(waits_for_its_own_group(), waits_for_another_group());
-    });
+    auto t = executor.submit("g", "T", [&] { return comes_back_twice(executor); });
     EXPECT_TRUE(t.join().ok());
     EXPECT_TRUE(executor.drain());
     EXPECT_TRUE(executor.set_global_limit(1).ok());
@@ -255,21 +259,7 @@ TEST(ComingBack, ATaskGivesItsGlobalPermitToItsOwnReturn) {
   expect_ends([] {
     SimScheduler sim;
     GroupExecutor executor({.global_max_in_flight = 2}, sim);
-    const auto waits_for_its_own_group = [&]() -> Task<void> {
-      auto x = executor.submit("g", "x", []() -> Task<void> { co_await sleep_for(10ms); });
-      co_await x;
-      co_await sleep_for(50ms);  // holds the global permit
-    };
-    const auto waits_for_another_group = [&]() -> Task<void> {
-      auto y = executor.submit("h", "y", [&]() -> Task<void> {
-        auto z = executor.submit("g", "z", []() -> Task<void> { co_await sleep_for(10ms); });
-        co_await z;
-      });
-      co_await y;
-    };
-    auto t = executor.submit("g", "T", [&]() -> Task<void> {
-      co_await when_all(waits_for_its_own_group(), waits_for_another_group());
-    });
+    auto t = executor.submit("g", "T", [&] { return comes_back_twice(executor); });
     sim.advance(15ms);  // T sleeps in its first branch, and lends its group's permit to z
     executor.post("first", []() -> Task<void> { co_await sleep_for(5ms); }).value();
     executor.post("second", []() -> Task<void> { co_await sleep_for(20ms); }).value();
