@@ -287,11 +287,12 @@ void GroupSchedule::drain() {
   say("drain", bounded ? "for a while" : "all");
   const Actor actor = here();
   const Waits waits(oracle_, actor, Wait::kAll, /*gives_back=*/true, nullptr);
+  GroupOracle::Drain ends(oracle_, std::nullopt);
   try {
     const bool drained = bounded ? executor_->drain(microseconds(below(300))) : executor_->drain();
     expect(!actor.runs(), "a task could drain its executor");
     expect(drained || bounded, "drain() ended too soon");
-    if (drained) oracle_.check_drained(std::nullopt);
+    if (drained) ends.check();
   } catch (const Exception& error) {
     expect(is_refusal(error, actor.runs() || (!bounded && waits.may_be_a_cycle())),
            std::string("drain() failed: ") + error.what());
@@ -304,6 +305,7 @@ void GroupSchedule::drain_group(std::size_t index) {
   say("drain", kScheduleGroups[index], bounded ? "for a while" : "");
   const bool own = actor.groups.contains(index);
   const Waits waits(oracle_, actor, Wait::kAll, /*gives_back=*/true, nullptr);
+  GroupOracle::Drain ends(oracle_, index);
   try {
     const bool drained =
         bounded ? executor_->drain_group(kScheduleGroups[index], microseconds(below(300)))
@@ -314,7 +316,7 @@ void GroupSchedule::drain_group(std::size_t index) {
     const bool gave_back =
         actor.permits != nullptr && (oracle_.has_global_limit() || actor.permits->has_branches());
     if (drained && !gave_back) {
-      oracle_.check_drained(index);
+      ends.check();
     }
   } catch (const Exception& error) {
     expect(is_refusal(error, own || (!bounded && waits.may_be_a_cycle())),

@@ -171,6 +171,7 @@ void GroupOracle::completed(std::string_view id, TaskStatus status) {
          "cancelled before it began, but not kCancelled: " + task.id);
   expect(task.permits == nullptr, "completed while it runs: " + task.id);
   task.status = status;
+  task_ended();
 }
 
 void GroupOracle::rejected(std::string_view id, RejectionReason reason) {
@@ -355,15 +356,32 @@ bool GroupOracle::may_be_a_cycle(const std::string& waiter, const std::string& t
   return false;
 }
 
-void GroupOracle::check_drained(std::optional<std::size_t> index) {
+std::string GroupOracle::task_left(std::optional<std::size_t> index) {
   const std::string what = index ? std::string("group ") + kScheduleGroups[*index] : "executor";
   for (const Permits* permits : all_permits_) {
-    expect(index && permits->group_ != *index, "drained, but a task of the " + what + " runs");
+    if (!index || permits->group_ == *index) return "a task of the " + what + " runs";
   }
   for (const auto& [id, task] : tasks_) {
     if (!task.stands_in_queue() || task.may_be_stopped || sim_.now() >= task.expires) continue;
-    expect(index && task.group != *index, "drained, but a task of the " + what + " waits: " + id);
+    if (!index || task.group == *index) return "a task of the " + what + " waits: " + id;
   }
+  return "";
+}
+
+void GroupOracle::task_ended() {
+  for (Drain* drain : drains_) {
+    if (!drain->saw_no_tasks_) drain->saw_no_tasks_ = task_left(drain->index_).empty();
+  }
+}
+
+GroupOracle::Drain::Drain(GroupOracle& oracle, std::optional<std::size_t> index)
+    : oracle_(oracle), index_(index), place_(oracle.drains_.insert(oracle.drains_.end(), this)) {}
+
+GroupOracle::Drain::~Drain() { oracle_.drains_.erase(place_); }
+
+void GroupOracle::Drain::check() {
+  const std::string left = oracle_.task_left(index_);
+  oracle_.expect(saw_no_tasks_ || left.empty(), "drained, but " + left);
 }
 
 // ---- permits
@@ -384,6 +402,7 @@ GroupOracle::Permits::~Permits() {
   give_lane_back();
   give_global_back();
   oracle_.all_permits_.erase(place_);
+  oracle_.task_ended();
 }
 
 void GroupOracle::Permits::start_window() {

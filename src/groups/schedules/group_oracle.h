@@ -172,10 +172,29 @@ class GroupOracle {
   bool no_thread_is_free() const {
     return threads_.bounded() && threads_.threads_in_items() == threads_.max_threads();
   }
-  // A drain has returned: of one group, or of all.
-  void check_drained(std::optional<std::size_t> index);
+  // A drain in progress, of a group or of all. It may end if there were no tasks at a moment since it began: a task that
+  // was submitted after that moment may run by now.
+  class Drain {
+   public:
+    Drain(GroupOracle& oracle, std::optional<std::size_t> index);
+    ~Drain();
+    Drain(const Drain&) = delete;
+    Drain& operator=(const Drain&) = delete;
+    // To be called when it has ended.
+    void check();
+
+   private:
+    friend class GroupOracle;
+    GroupOracle& oracle_;
+    const std::optional<std::size_t> index_;
+    bool saw_no_tasks_ = false;
+    std::list<Drain*>::iterator place_;
+  };
 
  private:
+  // Says which task of the group, or of all, has not ended; empty if there is none.
+  std::string task_left(std::optional<std::size_t> index);
+  void task_ended();
   void check_rate(Group& group, std::size_t index);
   void check_order(const Task& task);
   // Whether the wait of execute_all() for it may be refused.
@@ -191,6 +210,7 @@ class GroupOracle {
   std::string wrong_;
   std::array<Group, 4> groups_;
   std::list<Permits*> all_permits_;  // outlives the tasks
+  std::list<Drain*> drains_;
   std::list<Wait*> waits_;
   std::map<std::string, Task> tasks_;
   int global_limit_ = kUnlimited;
