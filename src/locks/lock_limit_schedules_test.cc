@@ -26,10 +26,6 @@ namespace {
 
 using std::chrono::microseconds;
 
-// Known fault: a wait inside when_any() or with_timeout() counts as endless although another branch ends it, so a wait may
-// be refused for no reason. False once that is repaired.
-constexpr bool kRaceCountsAsEndless = false;
-
 class Schedule {
  public:
   // `lets_go`: a bug on purpose; each guard is released as soon as it is taken.
@@ -274,23 +270,17 @@ class Schedule {
     // `in_race`: another branch ends it. `bounded`: it has a timeout.
     Waiting(Schedule& schedule, const Me& me, std::string key, std::optional<std::string> target,
             bool in_race, bool bounded)
-        : schedule_(schedule),
-          me_(me),
-          key_(std::move(key)),
-          target_(std::move(target)),
-          in_race_(in_race) {
+        : schedule_(schedule), me_(me), key_(std::move(key)), target_(std::move(target)) {
       schedule_.say(me_.id + " waits for " + (target_ ? *target_ : key_));
       if (!key_.empty()) schedule_.keys_[key_].line.push_back({me_.id, in_race || bounded});
       if (target_) schedule_.targets_[me_.id] = *target_;
       ++schedule_.waits_[me_.id];
-      if (in_race_) ++schedule_.waits_in_races_;
       schedule_.end_running(me_, own_group());
     }
     ~Waiting() {
       schedule_.say(me_.id + " goes on");
       schedule_.begin_running(me_, own_group());
       --schedule_.waits_[me_.id];
-      if (in_race_) --schedule_.waits_in_races_;
       if (target_) schedule_.targets_.erase(me_.id);
       if (!key_.empty()) {
         std::erase_if(schedule_.keys_[key_].line,
@@ -307,7 +297,6 @@ class Schedule {
     const Me& me_;
     const std::string key_;
     const std::optional<std::string> target_;
-    const bool in_race_;
   };
 
   void begin_running(const Me& me, bool in_group) {
@@ -367,13 +356,7 @@ class Schedule {
   bool may_be_refused(const std::string& task, bool in_race) {
     // Where tasks wait for each other because none of them has a thread, the error names their waits: kWaitCycle.
     if (no_thread_is_free()) return true;
-    const std::set<std::string> needed = dependencies(task);
-    if (!kRaceCountsAsEndless) return needed.contains(task) && !in_race;
-    if (needed.contains(task)) return true;
-    // Others wait for each other until a race ends one of their waits.
-    return waits_in_races_ > 0 &&
-           std::any_of(needed.begin(), needed.end(),
-                       [&](const std::string& one) { return dependencies(one).contains(one); });
+    return !in_race && dependencies(task).contains(task);
   }
   // What has to go on before the task can; more than is necessary. Waits that end by themselves are included.
   std::set<std::string> dependencies(const std::string& task) {
@@ -422,7 +405,6 @@ class Schedule {
   std::set<std::string> ended_;
   std::set<std::string> cancelled_;
   std::map<std::string, int> waits_;
-  int waits_in_races_ = 0;
   std::map<std::string, std::string> targets_;
   std::map<std::string, Key> keys_;
   std::map<std::string, std::vector<KeyLocks::Guard>> guards_;

@@ -65,8 +65,7 @@ bool GroupSchedule::is_refusal(const Exception& error, bool may_be_a_cycle) cons
   // Where tasks wait for each other because none of them has a thread, the error names their waits: kWaitCycle.
   if (oracle_.no_thread_is_free() && error.code() == ErrorCode::kWaitCycle) return true;
   if (error.code() == ErrorCode::kNoThread) return oracle_.no_thread_is_free();
-  return error.code() == ErrorCode::kWaitCycle &&
-         (may_be_a_cycle || oracle_.may_be_refused_for_a_race());
+  return error.code() == ErrorCode::kWaitCycle && may_be_a_cycle;
 }
 
 void GroupSchedule::visit() {

@@ -325,18 +325,13 @@ void GroupOracle::add_dependencies(const std::string& id, std::vector<std::strin
   bool waits = false;
   for (const Wait* wait : waits_) {
     if (wait->waiter_ != id) continue;
-    if (!wait->ends_by_itself_ || kRaceCountsAsEndless) found.push_back(wait->target_);
+    if (!wait->ends_by_itself_) found.push_back(wait->target_);
     waits = true;
   }
   // A task that was refused room has ended by now.
   if (task.waits_for_room && task.started == 0) add_tasks(std::nullopt);
   // It needs a permit of its group, to begin or to come back.
   if (task.waits() || waits) add_tasks(task.group);
-}
-
-bool GroupOracle::may_be_refused_for_a_race() const {
-  return kRaceCountsAsEndless &&
-         std::any_of(waits_.begin(), waits_.end(), [](const Wait* wait) { return wait->in_race_; });
 }
 
 bool GroupOracle::may_be_a_cycle(const std::string& waiter, const std::string& target) {

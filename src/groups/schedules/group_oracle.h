@@ -162,10 +162,6 @@ class GroupOracle {
   bool no_task_holds_permits() const { return all_permits_.empty(); }
 
   // ---- waits
-  // Known fault: a wait inside when_any() or with_timeout() counts as endless although another branch ends it, so a wait
-  // may be refused for no reason. False once that is repaired.
-  static constexpr bool kRaceCountsAsEndless = false;
-  bool may_be_refused_for_a_race() const;
   // Whether a wait of `waiter` for `target` may be refused with kWaitCycle: whether the target may depend on the waiter.
   bool may_be_a_cycle(const std::string& waiter, const std::string& target);
   // Whether a wait may be refused with kNoThread: all threads are inside items, and all but the caller's block.
@@ -293,11 +289,8 @@ class GroupOracle::Wait {
   Wait(const Wait&) = delete;
   Wait& operator=(const Wait&) = delete;
 
-  // Another branch of its task may end it; `after_a_time`: does.
-  void is_in_race(bool after_a_time) {
-    in_race_ = true;
-    ends_by_itself_ = after_a_time;
-  }
+  // Another branch of its task ends it, after a time.
+  void ends_by_itself() { ends_by_itself_ = true; }
   // It never began, or it is not known whether it did: no limit is checked when it ends.
   void refused() { refused_ = true; }
 
@@ -311,7 +304,6 @@ class GroupOracle::Wait {
   const bool same_group_;
   const std::function<bool()> over_;
   bool refused_ = false;
-  bool in_race_ = false;
   bool ends_by_itself_ = false;
   std::list<Wait*>::iterator place_;
 };

@@ -120,7 +120,7 @@ Task<void> GroupSchedule::await_one(Body& body, std::size_t own_index, std::stri
     if (one_in(6)) co_return join(std::move(handle));
     Wait wait(oracle_, task, id, handle.is_done() ? nullptr : body.permits(), index == own_index,
               [&] { return handle.is_done(); });
-    if (stopped != Stopped::kOnRequest) wait.is_in_race(stopped == Stopped::kByItself);
+    if (stopped == Stopped::kByItself) wait.ends_by_itself();
     const std::stop_token stop = co_await current_stop_token();
     if (stop.stop_requested()) wait.refused();  // it does not begin
     try {
