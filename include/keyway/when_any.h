@@ -45,7 +45,7 @@ namespace detail {
 // Runs tasks concurrently. The first task to end requests stop of the others.
 class Race {
  public:
-  explicit Race(std::size_t tasks) : latch_(tasks) { branches_.reserve(tasks); }
+  explicit Race(std::size_t tasks) : tasks_(tasks), latch_(tasks) { branches_.reserve(tasks); }
   Race(const Race&) = delete;
   Race& operator=(const Race&) = delete;
 
@@ -63,7 +63,7 @@ class Race {
     }
     Branch& branch = branches_.emplace_back(*this, branches_.size(), branch_of(context));
     branch.context.stop = stop_.get_token();
-    branch.context.operation.race_branches = static_cast<std::uint32_t>(branches_.capacity());
+    branch.context.operation.race_branches = static_cast<std::uint32_t>(tasks_);
     TaskAccess::start(task, branch.context, branch);
   }
   // True if a task has not ended: the caller suspends.
@@ -97,6 +97,7 @@ class Race {
     return latch_.done();
   }
 
+  const std::size_t tasks_;
   WhenAllLatch latch_;
   Atomic<std::size_t> winner_{kNone};
   std::stop_source stop_;

@@ -100,7 +100,8 @@ Result<void> BlockedWait::announce(TaskCore& target) {
   return link();
 }
 
-// announce() has checked the wait. If a limit went down since then, the owner gives back the
+// announce() has checked the wait. It does not begin if its task is done: a return would need a thread, which the check of
+// another wait may have given away. If a limit went down since then, the owner gives back the
 // permits that others need.
 void BlockedWait::begin_announced(bool is_last) {
   if (edge_.waiter == nullptr) return;

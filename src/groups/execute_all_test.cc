@@ -228,8 +228,9 @@ TEST(ExecuteAll, AShutdownMidwayRejectsTheRestAndWaitsForWhatRuns) {
   for (std::size_t i = 0; i < 6; ++i) {
     EXPECT_EQ(results[i].task_id, std::to_string(i));
     EXPECT_EQ(results[i].status, i < 3 ? TaskStatus::kSuccess : TaskStatus::kRejected) << i;
-    EXPECT_EQ(code_of(results[i].error),
-              i < 3 ? std::nullopt : std::optional(ErrorCode::kShutdown));
+    if (i < 3) continue;
+    EXPECT_EQ(results[i].rejection, RejectionReason::kShutdown);
+    EXPECT_THROW((void)results[i].value(), RejectedError);
   }
 }
 

@@ -20,7 +20,8 @@ Error shutdown_error(const TaskCore& task) {
           .message =
               name_of(task) + " was not taken: the executor is shut down; submit before shutdown()",
           .group_key = std::string(task.group_key()),
-          .task_id = std::string(task.task_id())};
+          .task_id = std::string(task.task_id()),
+          .rejection = RejectionReason::kShutdown};
 }
 
 }  // namespace detail

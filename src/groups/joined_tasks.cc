@@ -5,6 +5,7 @@
 
 #include "groups/blocked_wait.h"
 #include "groups/group_engine.h"
+#include "groups/rejection.h"
 #include "runtime/blocking.h"
 
 namespace keyway::detail {
@@ -79,17 +80,11 @@ void JoinedTasks::cancel_back_to_front() {
 
 std::exception_ptr JoinedTasks::error_of_untaken(std::string_view group_key,
                                                  std::string_view task_id) const {
-  const std::string name =
-      "task \"" + std::string(task_id) + "\" of group \"" + std::string(group_key) + "\"";
-  if (!shut_down_) {
-    return std::make_exception_ptr(
-        CancelledError(name + " was not submitted: stop was requested before"));
+  if (shut_down_) {
+    return std::make_exception_ptr(rejected_error(RejectionReason::kShutdown, group_key, task_id));
   }
-  return std::make_exception_ptr(Exception(
-      {.code = ErrorCode::kShutdown,
-       .message = name + " was not taken: the executor is shut down; submit before shutdown()",
-       .group_key = std::string(group_key),
-       .task_id = std::string(task_id)}));
+  return std::make_exception_ptr(CancelledError(name_of_task(group_key, task_id) +
+                                                " was not submitted: stop was requested before"));
 }
 
 }  // namespace keyway::detail

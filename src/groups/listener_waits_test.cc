@@ -300,5 +300,43 @@ TEST(ListenerWaitsOnTwoThreads, ADrainThatSawNoTasksDoesNotGoOn) {
   });
 }
 
+// Two threads. When the tasks of the call have ended and its listener still runs, another task takes the second thread and
+// waits for the caller: so the caller must not give permits back, for its return would need a thread.
+TEST(ListenerWaitsOnTwoThreads, ExecuteAllGivesNothingBackForTasksThatAreDone) {
+  for (const int global_limit : {kUnlimited, 3}) {
+    expect_ends([=] {
+      struct Lingers final : TaskLifecycleListener {
+        void on_rejected(std::string_view, std::string_view, RejectionReason) override {
+          (void)slow.join_for(5ms);
+        }
+        TaskHandle<void> slow;
+      };
+      const auto listener = std::make_shared<Lingers>();
+      SimScheduler sim;
+      SimThreads two_threads(sim, 2);
+      GroupPolicy policy{.default_group = {.max_concurrency = 2},
+                         .global_max_in_flight = global_limit,
+                         .listener = listener};
+      policy.groups["full"] = {.max_concurrency = 1, .queue_threshold = 0};
+      GroupExecutor executor(std::move(policy), two_threads);
+      const auto nap = []() -> Task<void> { co_await sleep_for(20ms); };
+      listener->slow = executor.submit("slow", nap);
+      auto fills = executor.submit("full", nap);
+      auto caller = executor.submit("g", "caller", [&] {
+        std::vector<GroupTask<void>> tasks;
+        tasks.emplace_back("g", [] {});
+        tasks.emplace_back("full", [] {});
+        EXPECT_EQ(executor.execute_all(std::move(tasks)).size(), 2U);
+      });
+      auto waits = executor.submit("h", "waits", [&]() -> Task<bool> {
+        co_await sleep_for(1ms);
+        co_return caller.join().ok();
+      });
+      sim.run_until_idle();
+      EXPECT_TRUE(waits.is_done());
+    });
+  }
+}
+
 }  // namespace
 }  // namespace keyway

@@ -63,8 +63,8 @@ Result<void> begin_edge(WaitGraph::Edge& edge, TaskCore& waiter, const detail::I
   edge.bounded = wait.bounded;
   if (wait.blocks) edge.block_this_thread();
   if (wait.can_refuse) return WaitGraph::instance().begin(edge);
-  WaitGraph::instance().begin_unchecked(edge);
-  return {};
+  if (WaitGraph::instance().begin_unchecked(edge)) return {};
+  return Error{ErrorCode::kInvalidArgument, "the wait is over before it begins"};
 }
 
 }  // namespace
@@ -149,9 +149,13 @@ Result<std::unique_ptr<detail::TaskWait>> Waits::begin(TaskCore& waiter,
   OfTask& task = begin_check(waiter, in_own_lane);
   auto begun = std::make_unique<GroupWait>(task, in_own_lane);
   if (Result<void> linked = begun->begin(wait); !linked) {
-    MutexLock lock(mutex_);
-    end_check(task, in_own_lane);
-    forget_if_over(task);
+    {
+      MutexLock lock(mutex_);
+      end_check(task, in_own_lane);
+      forget_if_over(task);
+    }
+    Aftermath aftermath(scheduler_);
+    if (wait.is_last_of_unchecked) intake_.room_shrank(waiter.group_key(), aftermath);
     return linked.error();
   }
   Aftermath aftermath(scheduler_);

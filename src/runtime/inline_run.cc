@@ -68,7 +68,7 @@ void InlineRun::begin(const Operation& part) {
   edge.work = &state_->part.emplace(part);
   edge.block_this_thread();
   part.is_awaited = true;
-  WaitGraph::instance().begin_unchecked(edge);  // the coroutine's own waits are checked
+  (void)WaitGraph::instance().begin_unchecked(edge);  // the coroutine's own waits are checked
 }
 
 void InlineRun::wait() {

@@ -187,9 +187,11 @@ void WaitGraph::unlink(Edge& edge) {
   edge_count_.store(edges_.size(), std::memory_order_relaxed);
 }
 
-void WaitGraph::begin_unchecked(Edge& edge) {
+bool WaitGraph::begin_unchecked(Edge& edge) {
   MutexLock lock(mutex_);
+  if (edge.task != nullptr && edge.task->done()) return false;
   link(edge);
+  return true;
 }
 
 void WaitGraph::set_over(Edge& edge) {

@@ -139,7 +139,9 @@ class WaitGraph {
   // Links the edge, or refuses the wait: the error (kWaitCycle, kNoThread) names the cycle.
   Result<void> begin(Edge& edge) KEYWAY_EXCLUDES(mutex_);
   // Links the edge without a check.
-  void begin_unchecked(Edge& edge) KEYWAY_EXCLUDES(mutex_);
+  // False, and nothing is linked, if the task that it waits for is done: others may have begun waits that count on its waiter
+  // to go on at once.
+  bool begin_unchecked(Edge& edge) KEYWAY_EXCLUDES(mutex_);
   // The target is done, or the waiter has given up. The edge stays linked until end(), because the
   // waiter may need its permits again.
   void set_over(Edge& edge) KEYWAY_EXCLUDES(mutex_);

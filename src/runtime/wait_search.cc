@@ -26,10 +26,10 @@ Error refusal(const std::vector<const WaitGraph::Edge*>& cycle, const Scheduler*
   constexpr std::size_t kNamed = 8;  // a chain may be very long
   const WaitGraph::Edge& refused = *cycle.front();
   std::string message = "waiting for " + refused.target_name() + " would never end: ";
-  bool locks = false;
+  std::size_t locks = 0;
   for (std::size_t i = 0; i < cycle.size(); ++i) {
     const WaitGraph::Edge& edge = *cycle[i];
-    locks = locks || edge.lock != nullptr;
+    if (edge.lock != nullptr) ++locks;
     if (i == kNamed) message += "; and " + std::to_string(cycle.size() - kNamed) + " more";
     if (i >= kNamed) continue;
     if (i > 0) message += "; ";
@@ -41,8 +41,13 @@ Error refusal(const std::vector<const WaitGraph::Edge*>& cycle, const Scheduler*
                " threads would wait; wait by co_await, or give the scheduler more threads";
     return {ErrorCode::kNoThread, std::move(message)};
   }
-  message += locks ? "; take the keys in one order everywhere, or by lock_all()"
-                   : "; take the result after this task, or use other keys";
+  if (locks == cycle.size()) {
+    message += "; take the keys in one order everywhere, or by lock_all()";
+  } else if (locks > 0) {
+    message += "; release the lock before the wait, or take the result after it";
+  } else {
+    message += "; take the result after this task, or use other keys";
+  }
   return {ErrorCode::kWaitCycle, std::move(message)};
 }
 

@@ -10,7 +10,7 @@ void throw_no_tasks() {
 }
 
 void throw_timed_out(Duration timeout) {
-  throw TimeoutError("the task did not end within " + human_duration(timeout) +
+  throw TimeoutError("the coroutine of with_timeout() did not end within " + human_duration(timeout) +
                      "; it was asked to stop, and has ended");
 }
 

@@ -21,7 +21,8 @@ namespace {
 
 Error lane_full(std::string_view key, int capacity) {
   return {.code = ErrorCode::kRejected,
-          .message = quoted(key) + " was not taken: the queue of its lane is full, with " +
+          .message = "work for key " + quoted(key) +
+                     " was not taken: the queue of its lane is full, with " +
                      std::to_string(capacity) + "; try again later, or raise queue_capacity",
           .retryable = true,
           .group_key = std::string(key),
@@ -30,8 +31,8 @@ Error lane_full(std::string_view key, int capacity) {
 
 Error shut_down(std::string_view key) {
   return {.code = ErrorCode::kShutdown,
-          .message =
-              quoted(key) + " did not run: the dispatcher is shut down; dispatch before shutdown()",
+          .message = "work for key " + quoted(key) +
+                     " did not run: the dispatcher is shut down; dispatch before shutdown()",
           .group_key = std::string(key)};
 }
 
@@ -167,7 +168,8 @@ detail::QueuePlace SerialDispatcher::take_place() { return detail::QueuePlace(pa
 Error SerialDispatcher::all_full(std::string_view key) {
   parts_->load.count_rejected();
   return {.code = ErrorCode::kRejected,
-          .message = quoted(key) + " was not taken: the queues of all lanes are full, with " +
+          .message = "work for key " + quoted(key) +
+                     " was not taken: the queues of all lanes are full, with " +
                      std::to_string(options_.total_capacity) +
                      " in total; try again later, or raise total_capacity",
           .retryable = true,

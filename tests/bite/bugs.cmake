@@ -494,6 +494,11 @@ plant_bug(announced_gives_back "execute_all() in a task counts as having given a
   [[node.gives_back_later() ? node.announced_give_back : 0;]]
   [[node.gives_back_later() && !planted("announced_gives_back") ? node.announced_give_back : 0;]])
 
+plant_bug(done_wait_begins "execute_all() gives permits back for a task that is done"
+  src/runtime/wait_graph.cc
+  [[if (edge.task != nullptr && edge.task->done()) return false;]]
+  [[if (edge.task != nullptr && edge.task->done() && !planted("done_wait_begins")) return false;]])
+
 # ---- lifetimes
 
 plant_bug(lane_freed_while_away "a lane is freed while a task of it waits for another one"
