@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "locks/lock_table.h"
@@ -36,7 +37,13 @@ class LockWait final : private WantedLock {
   void forget();
 
  private:
-  void stand_in_line() override { entered_ = table_.acquire_or_wait(key_, hash_, waiter_); }
+  // Once, for the first edge of this wait that is linked.
+  void stand_in_line() override {
+    if (std::exchange(stood_in_line_, true)) return;
+    entered_ = table_.acquire_or_wait(key_, hash_, waiter_);
+  }
+  Result<void> link_permitless(TaskCore& task, bool blocks);
+  void unlink_permitless();
   std::vector<std::uint64_t> in_the_way_of(const Operation& waiter) const override;
   std::string name() const override { return "key \"" + std::string(key_) + '"'; }
 
@@ -44,8 +51,10 @@ class LockWait final : private WantedLock {
   const std::string_view key_;
   const std::size_t hash_;
   LockWaiter& waiter_;
+  bool stood_in_line_ = false;
   LockTable::Entered entered_ = LockTable::Entered::kCancelled;
   std::unique_ptr<TaskWait> of_task_;
+  std::vector<std::unique_ptr<WaitGraph::Edge>> of_permitless_;
   // For a waiter that is not a task.
   WaitGraph::Edge edge_;
   bool linked_ = false;

@@ -346,8 +346,13 @@ plant_bug(second_return_keeps_permit "a task that comes back to its group twice 
 
 plant_bug(lock_wait_keeps_permit "a task that waits for a lock keeps its global permit"
   src/locks/lock_wait.cc
-  [[if (TaskCore* task = operation->task()) {]]
-  [[if (TaskCore* task = planted("lock_wait_keeps_permit") ? nullptr : operation->task()) {]])
+  [[if (holder != nullptr) {]]
+  [[if (holder != nullptr && !planted("lock_wait_keeps_permit")) {]])
+
+plant_bug(lock_wait_of_innermost "a wait for a lock counts for the innermost task on the stack only"
+  src/locks/lock_wait.cc
+  [[one != nullptr; one = one->parent()) {]]
+  [[one != nullptr; one = planted("lock_wait_of_innermost") ? nullptr : one->parent()) {]])
 
 plant_bug(cycle_not_reported "a wait is accepted although its target waits too"
   src/runtime/wait_search.cc
