@@ -148,20 +148,18 @@ Result<std::unique_ptr<detail::TaskWait>> Waits::begin(TaskCore& waiter,
                            waiter.group_key() == wait.task->group_key();
   OfTask& task = begin_check(waiter, in_own_lane);
   auto begun = std::make_unique<GroupWait>(task, in_own_lane);
-  if (Result<void> linked = begun->begin(wait); !linked) {
-    {
-      MutexLock lock(mutex_);
-      end_check(task, in_own_lane);
-      forget_if_over(task);
-    }
-    Aftermath aftermath(scheduler_);
-    if (wait.is_last_of_unchecked) intake_.room_shrank(waiter.group_key(), aftermath);
-    return linked.error();
-  }
+  const Result<void> linked = begun->begin(wait);
   Aftermath aftermath(scheduler_);
-  accept(task, in_own_lane, aftermath);
+  if (linked) {
+    accept(task, in_own_lane, aftermath);
+  } else {
+    MutexLock lock(mutex_);
+    end_check(task, in_own_lane);
+    forget_if_over(task);
+  }
   // Unchecked waits may keep permits that other tasks of the lane need.
   if (wait.is_last_of_unchecked) intake_.room_shrank(waiter.group_key(), aftermath);
+  if (!linked) return linked.error();
   return std::unique_ptr<detail::TaskWait>(std::move(begun));
 }
 

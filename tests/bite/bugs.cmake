@@ -445,13 +445,13 @@ plant_bug(refused_wait_counts "a wait counts as open while the graph checks it, 
     }]]
   AND
   [[end_check(task, in_own_lane);
-      forget_if_over]]
+    forget_if_over]]
   [[end_check(task, in_own_lane);
-      if (planted("refused_wait_counts")) {
-        --task.open;
-        if (in_own_lane) --task.open_in_lane;
-      }
-      forget_if_over]])
+    if (planted("refused_wait_counts")) {
+      --task.open;
+      if (in_own_lane) --task.open_in_lane;
+    }
+    forget_if_over]])
 
 plant_bug(each_unchecked_wait_searches "execute_all() in a task looks at all its waits when each of them begins"
   src/groups/waits.cc
