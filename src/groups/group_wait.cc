@@ -8,7 +8,6 @@
 
 namespace keyway {
 
-using detail::name_of;
 using detail::TaskCore;
 
 namespace {

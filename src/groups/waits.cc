@@ -334,7 +334,7 @@ void Waits::return_by(OfTask& task, Next next, Aftermath& aftermath) {
 void Waits::came_back(TaskCore& returning, std::uint32_t units) {
   Aftermath aftermath(scheduler_);
   OfTask& task = Returning::task_of(returning);
-  TaskCore& waiter = task.waiter;  // it lives at least until `aftermath` wakes its branches
+  const TaskCore& waiter = task.waiter;  // it lives at least until `aftermath` wakes its branches
   returning.release();
   WaitGraph::instance().came_back(waiter, units);
   bool still_waits = false;

@@ -38,7 +38,7 @@ class PostsInProgress {
 
   // For destructors. It yields instead of sleeping, because post() is short.
   void wait_for_all() {
-    for (Slot& slot : slots_) {
+    for (const Slot& slot : slots_) {
       while (slot.count.load(std::memory_order_acquire) > 0) yield_thread();
     }
   }
