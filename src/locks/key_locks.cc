@@ -84,22 +84,24 @@ KeyLocks::~KeyLocks() = default;
 
 // ---- taking a lock
 
-KeyLocks::Guard KeyLocks::lock(std::string_view key, LockMode mode) {
-  return lock(key, std::stop_token(), mode);
-}
-
 KeyLocks::Guard KeyLocks::lock(std::string_view key, std::stop_token stop, LockMode mode) {
   const std::size_t hash = hash_of(key);
-  if (stop.stop_requested()) [[unlikely]] {
+  if (stop.stop_requested()) {
     throw CancelledError("the lock of " + quoted(key) + " was not taken: stop was requested");
   }
+  if (Guard guard = try_lock(key, mode)) return guard;
+  return lock_waiting(key, hash, Operation::current(), mode, nullptr, std::move(stop));
+}
+
+KeyLocks::Guard KeyLocks::lock(std::string_view key, LockMode mode) {
+  const std::size_t hash = hash_of(key);
   if (logs_) [[unlikely]]
     log_acquiring(key, hash);
   const Operation& operation = detail::CurrentTaskScope::current();
   const std::uint64_t id = operation.id();
   LockEntry* entry = table_->try_acquire(key, hash, &operation, id, mode);
   if (entry == nullptr) [[unlikely]]
-    return lock_waiting(key, hash, operation, mode, nullptr, std::move(stop));
+    return lock_waiting(key, hash, operation, mode, nullptr, {});
   ++operation.locks_held;
   if (logs_) [[unlikely]]
     log_acquired(key);
