@@ -23,8 +23,9 @@
 // Not guaranteed: any order between lanes; nor (1) within a task that waits, by a handle, for one behind it in its own
 // lane: it lets those before that one run meanwhile.
 //
-// Errors: kRejected (retryable), kExpired (retryable), kWaitCycle, kShutdown. An empty key or a null callable throws
-// Exception (kInvalidArgument). What the work throws is thrown by run(), or reaches the handle.
+// Errors: kRejected (retryable), kExpired (retryable), kWaitCycle, kNoThread (within work, on a scheduler with
+// bounded threads), kShutdown. An empty key or a null callable throws Exception (kInvalidArgument). What the work
+// throws is thrown by run(), or reaches the handle.
 //
 // Thread safety: every method from any thread, also from within work.
 // Lifetime: the destructor is shutdown(0s). It must not be called by the dispatcher's own work.

@@ -52,8 +52,8 @@ inline std::string_view id_of(const TaskOptions& options) { return options.id; }
 //   executor.submit("vip", "task-1", fetch);
 //   executor.submit("vip", {.id = "task-1", .priority = 1}, fetch);
 //
-// Each throws Exception for an empty key, a null callable or options out of range (kInvalidArgument), and
-// after shutdown (kShutdown).
+// Each throws Exception for an empty key, a null callable, options out of range, or a result to share that has
+// another type than that of the task with the same id (kInvalidArgument), and after shutdown (kShutdown).
 template <class Self, class... Where>
 class SubmitWays {
   friend Self;
