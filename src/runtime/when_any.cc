@@ -10,8 +10,8 @@ void throw_no_tasks() {
 }
 
 void throw_timed_out(Duration timeout) {
-  throw TimeoutError("the coroutine of with_timeout() did not end within " + human_duration(timeout) +
-                     "; it was asked to stop, and has ended");
+  throw TimeoutError("the coroutine of with_timeout() did not end within " +
+                     human_duration(timeout) + "; it was asked to stop, and has ended");
 }
 
 Task<void> pass_time(Duration time, bool* over) {
