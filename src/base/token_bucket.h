@@ -54,7 +54,7 @@ class TokenBucket {
     return true;
   }
 
-  // Takes one that need not be there yet, and says when it will be: TimePoint::max() if never.
+  // Takes a token in advance. Returns the time at which it is there; TimePoint::max(): never.
   TimePoint take_in_advance(TimePoint now) {
     fill(now);
     level_ -= needed(1);

@@ -13,10 +13,7 @@ BlockedWait::~BlockedWait() { unlink(); }
 
 void BlockedWait::unlink() {
   if (std::exchange(linked_, false)) WaitGraph::instance().end(edge_);
-  for (const std::unique_ptr<WaitGraph::Edge>& edge : of_permitless_) {
-    WaitGraph::instance().end(*edge);
-  }
-  of_permitless_.clear();
+  of_permitless_.unlink();
 }
 
 bool BlockedWait::may_be_in_the_way() const {
@@ -44,17 +41,10 @@ Result<void> BlockedWait::link_permitless(const detail::IntendedWait& wait) {
     TaskCore* task = scope->task();
     if (task == nullptr || task == last || task->holds_permits()) continue;
     last = task;
-    auto edge = std::make_unique<WaitGraph::Edge>();
-    edge->operation = &wait.operation;
-    edge->waiter = task;
-    edge->task = wait.task;
-    edge->work = wait.work;
-    edge->bounded = wait.bounded;
-    if (Result<void> begun = WaitGraph::instance().begin(*edge); !begun) {
+    if (Result<void> begun = of_permitless_.link(*task, wait); !begun) {
       unlink();
       return begun;
     }
-    of_permitless_.push_back(std::move(edge));
   }
   return {};
 }

@@ -9,10 +9,10 @@
 
 #include <memory>
 #include <optional>
-#include <vector>
 
 #include "base/spin_lock.h"
 #include "keyway/detail/task_core.h"
+#include "runtime/permitless_edges.h"
 #include "runtime/thread_wakeup.h"
 #include "runtime/wait_graph.h"
 
@@ -63,7 +63,7 @@ class BlockedWait {
   bool announced_ = false;
   WaitGraph::Edge edge_;
   bool linked_ = false;
-  std::vector<std::unique_ptr<WaitGraph::Edge>> of_permitless_;
+  PermitlessEdges of_permitless_;
 };
 
 }  // namespace keyway

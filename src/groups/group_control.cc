@@ -265,7 +265,7 @@ class GroupEngine::AllTasks final : public WantedWork {
   bool includes(const TaskCore* task, const WantedWork* wanted) const override {
     if (task == nullptr || &task->owner() != &engine_) return false;
     if (key_) return !task->ending() && task->group_key() == *key_;
-    // The wait includes running listeners, except those that drain this engine, too.
+    // The wait includes running listeners, but not listeners that drain this engine.
     return !task->ending() || wanted == nullptr || wanted->all_tasks_of() != &engine_;
   }
   const void* all_tasks_of() const override { return key_ ? nullptr : &engine_; }

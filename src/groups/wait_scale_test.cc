@@ -34,7 +34,7 @@ void expect_checks_stay(Checks checks) {
   for (const int count : {4 * kFew, kMany}) ASSERT_LE(of_each(count), 2 * of_few) << count;
 }
 
-// Runs `count` tasks, each of which waits for one that waits itself, for a task in a group with other limits.
+// Runs `count` pairs of tasks: the first waits for the second, and the second for a task of a group with other limits.
 void run_waits(Scheduler& scheduler, SimScheduler& sim, int count) {
   GroupExecutor executor({.groups = {{"inner", {.max_concurrency = 4}}}}, scheduler);
   executor.pause_group("inner");

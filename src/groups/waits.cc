@@ -210,7 +210,7 @@ void Waits::branch_ends(TaskCore& waiter) noexcept {
     const auto found = tasks_.find(&waiter);
     if (found == tasks_.end()) return nullptr;
     OfTask* task = found->second.get();
-    // A return to the lane stands in line for a global permit: the task must not keep the one that it has.
+    // A return to the lane stands in line for a global permit, so the task must not keep its own.
     const bool may = task->returning ? dispatch_.has_gate() && !task->gate_back : task->open > 0;
     return may ? task : nullptr;
   };

@@ -15,6 +15,8 @@ Result<void> LockWait::begin(bool blocks) {
   (void)operation->id();  // the graph finds the wait by it
   // No task that the operation is a part of ends before the wait does. The innermost one with
   // permits gives the global one back.
+  const IntendedWait wait{
+      .operation = *operation, .lock = this, .bounded = waiter_.bounded, .blocks = blocks};
   TaskCore* holder = nullptr;
   TaskCore* last = nullptr;
   for (const Operation* one = operation; one != nullptr; one = one->parent()) {
@@ -23,16 +25,14 @@ Result<void> LockWait::begin(bool blocks) {
     last = task;
     if (task->holds_permits()) {
       if (holder == nullptr) holder = task;
-    } else if (Result<void> begun = link_permitless(*task, blocks); !begun) {
+    } else if (Result<void> begun = of_permitless_.link(*task, wait); !begun) {
       return begun;
     }
   }
   if (holder != nullptr) {
-    auto begun = holder->owner().begin_wait(
-        *holder,
-        {.operation = *operation, .lock = this, .bounded = waiter_.bounded, .blocks = blocks});
+    auto begun = holder->owner().begin_wait(*holder, wait);
     if (!begun) {
-      unlink_permitless();
+      of_permitless_.unlink();
       return begun.error();
     }
     of_task_ = std::move(begun).value();
@@ -55,34 +55,13 @@ Result<void> LockWait::begin(bool blocks) {
   return begun;
 }
 
-// A task whose listener makes this wait, or that its submitter runs.
-Result<void> LockWait::link_permitless(TaskCore& task, bool blocks) {
-  auto edge = std::make_unique<WaitGraph::Edge>();
-  edge->operation = waiter_.operation;
-  edge->waiter = &task;
-  edge->lock = this;
-  edge->bounded = waiter_.bounded;
-  if (blocks) edge->block_this_thread();
-  if (Result<void> begun = WaitGraph::instance().begin(*edge); !begun) {
-    unlink_permitless();
-    return begun;
-  }
-  of_permitless_.push_back(std::move(edge));
-  return {};
-}
-
-void LockWait::unlink_permitless() {
-  for (const auto& edge : of_permitless_) WaitGraph::instance().end(*edge);
-  of_permitless_.clear();
-}
-
 void LockWait::end(Wakeup& wakeup) {
-  unlink_permitless();
+  of_permitless_.unlink();
   of_task_ != nullptr ? of_task_->end(wakeup) : wakeup.wake();
 }
 
 void LockWait::end() {
-  unlink_permitless();
+  of_permitless_.unlink();
   if (of_task_ == nullptr) return;
   ThreadWakeup back;
   of_task_->end(back);
@@ -93,7 +72,7 @@ void LockWait::end() {
 }
 
 void LockWait::forget() {
-  unlink_permitless();
+  of_permitless_.unlink();
   of_task_ = nullptr;
   if (std::exchange(linked_, false)) WaitGraph::instance().end(edge_);
 }

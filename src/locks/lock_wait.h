@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "locks/lock_table.h"
+#include "runtime/permitless_edges.h"
 #include "runtime/wait_graph.h"
 
 namespace keyway::detail {
@@ -42,8 +43,6 @@ class LockWait final : private WantedLock {
     if (std::exchange(stood_in_line_, true)) return;
     entered_ = table_.acquire_or_wait(key_, hash_, waiter_);
   }
-  Result<void> link_permitless(TaskCore& task, bool blocks);
-  void unlink_permitless();
   std::vector<std::uint64_t> in_the_way_of(const Operation& waiter) const override;
   std::string name() const override { return "key \"" + std::string(key_) + '"'; }
 
@@ -54,7 +53,7 @@ class LockWait final : private WantedLock {
   bool stood_in_line_ = false;
   LockTable::Entered entered_ = LockTable::Entered::kCancelled;
   std::unique_ptr<TaskWait> of_task_;
-  std::vector<std::unique_ptr<WaitGraph::Edge>> of_permitless_;
+  PermitlessEdges of_permitless_;
   // For a waiter that is not a task.
   WaitGraph::Edge edge_;
   bool linked_ = false;

@@ -51,8 +51,8 @@ namespace keyway {
 class WantedLock {
  public:
   // Puts the operation into the lock's line. The graph calls it once, under its mutex, after the
-  // wait is linked and before it is checked: of two waits for one lock, the one that is checked
-  // later sees the other in line.
+  // wait is linked and before it is checked: of two waits for one lock, the later check sees the
+  // other waiter in line.
   virtual void stand_in_line() = 0;
   // The ids of the operations that keep `waiter` from the lock.
   virtual std::vector<std::uint64_t> in_the_way_of(const detail::Operation& waiter) const = 0;

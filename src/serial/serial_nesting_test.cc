@@ -2,6 +2,7 @@
 #include <atomic>
 #include <functional>
 #include <latch>
+#include <memory>
 #include <optional>
 #include <string>
 #include <thread>
@@ -241,6 +242,25 @@ TEST(SerialDispatcher, ACycleThroughTwoDispatchersIsFound) {
     });
     EXPECT_TRUE(*refused);
   });
+}
+
+// The outer work lends its worker while it waits to be taken, and has it again before the refused work is destroyed.
+TEST(SerialNestingOnOneWorker, WorkThatIsTurnedAwayIsDestroyedByItsCallerWithItsPermit) {
+  testing::SimScheduler sim;
+  SerialDispatcher dispatcher({.workers = 1, .queue_capacity = 0}, sim);
+  std::vector<std::string> order;
+  struct Tells {
+    ~Tells() { order.push_back("destroyed"); }
+    std::vector<std::string>& order;
+  };
+  EXPECT_TRUE(dispatcher.run("a", [&]() -> Task<void> {
+    EXPECT_TRUE(dispatcher.post("full", [&] { order.push_back("first runs"); }));
+    co_await sleep_for(1ms);  // "full" waits for the worker now
+    const Result<void> refused = dispatcher.run("full", [told = std::make_unique<Tells>(order)] {});
+    EXPECT_FALSE(refused.ok());
+    order.push_back("outer goes on");
+  }));
+  EXPECT_EQ(order, (std::vector<std::string>{"first runs", "destroyed", "outer goes on"}));
 }
 
 }  // namespace

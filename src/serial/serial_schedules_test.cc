@@ -121,8 +121,8 @@ class Schedule {
     dispatcher_ = owned_dispatcher_.get();
     for (std::size_t key = 0; key < kKeys; ++key) draw_name(key);
   }
-  // The hash that chooses a sticky worker differs from process to process. So the seed draws the worker, and the name
-  // is one that leads there: a seed replays.
+  // The hash that chooses a sticky worker differs from process to process. So the seed draws the worker, and this
+  // function makes a name that leads to it: a seed replays.
   void draw_name(std::size_t key) {
     const std::string letter(1, static_cast<char>('a' + key));
     names_[key] = letter;

@@ -59,7 +59,7 @@ class ExploredScheduler final : public Scheduler {
     return true;
   }
 
-  // No thread is added for one that blocks: a wait that leaves none is found as a deadlock.
+  // A blocked thread is not replaced: a wait that leaves no thread is a deadlock, which the explorer finds.
   void begin_blocking() override {
     ++blocked_[static_cast<std::size_t>(this_thread())];
     changed();

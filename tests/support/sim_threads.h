@@ -37,7 +37,7 @@ class SimThreads : public SimDecorator {
   }
 
   bool bounded() const { return !threads_.empty(); }
-  // Threads that are inside an item. All of them block, except the one that calls this.
+  // The number of threads inside an item. All of them block, except the calling thread.
   std::size_t threads_in_items() const { return threads_in_items_; }
 
  private:
