@@ -45,10 +45,10 @@ struct Error {
   ErrorCode code{};
   std::string message{};
   bool retryable = false;
-  // The task that was rejected; set for kRejected, and for kShutdown and kTimeout of a submit.
+  // The task that was rejected; set for kRejected, and for kShutdown, kTimeout and kCancelled of a submit.
   std::string group_key{};
   std::string task_id{};
-  std::optional<RejectionReason> rejection{};  // kRejected: why
+  std::optional<RejectionReason> rejection{};  // why it was
 
   bool operator==(const Error&) const = default;
 };

@@ -20,10 +20,11 @@
 //       throws reaches its handle.
 //   (5) A group without tasks costs nothing (but for a bounded number that is kept warm).
 //   (6) A task may submit to its own group and wait, whatever the limits: it gives its permits back
-//       meanwhile, and has them again when the wait is over. A wait that could never end is refused.
+//       meanwhile, and has them again when the wait is over. A coroutine with several branches
+//       (when_all()) does so when none of them runs. A wait that could never end is refused.
 //       (A limit that goes down during a wait may take a permit back until it is over, too.)
-// Not guaranteed: an order between tasks of different groups; nor (1) for a coroutine of which one
-// branch waits for its own group while another, started beside it by when_all(), goes on.
+// Not guaranteed: an order between tasks of different groups. A branch that awaits something that
+// Keyway does not know, such as an awaitable of another library, counts as one that runs.
 //
 // Thread safety: every method from any thread, also from within tasks and listeners.
 // Lifetime: the destructor is shutdown(), then waits for the running tasks. It must not be called by

@@ -13,7 +13,8 @@
 //   (1) At most one operation holds a key, or several that all share it.
 //   (2) A key's waiters get it in the order they asked.
 //   (3) Re-entrant: an operation that holds a key may lock it again, at once, and so may its parts; two
-//       branches of when_all() exclude each other.
+//       branches of when_all() exclude each other. A part that ends and has not released its locks passes them on
+//       to the operation: Guard guard = co_await with_timeout(1s, take("k")) belongs to whoever awaits it.
 //   (4) A key without holder and waiter occupies no memory.
 //   (5) A wait that could never end is refused with ErrorCode::kWaitCycle, and the error names the cycle: also one
 //       through tasks that wait for each other.

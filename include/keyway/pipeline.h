@@ -20,7 +20,9 @@
 // no other.
 //
 // Thread safety: every method from any thread. run_until() runs once: a second call is an error.
-// Lifetime: source, scheduler and handler outlive it.
+// Lifetime: the scheduler outlives it; the source and the stores outlive run_until(). Handlers that still run when
+// `shutdown_wait` is over may end later: nothing becomes of their records, which come again in another run. The
+// destructor waits for them.
 #pragma once
 
 #include "keyway/detail/require_cpp20.h"

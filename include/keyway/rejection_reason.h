@@ -11,6 +11,7 @@ enum class RejectionReason : unsigned char {
   kQueueFull,        // the group's queue threshold was reached
   kGlobalQueueFull,  // the executor's global queue threshold was reached
   kNoRoomInTime,     // try_submit_for() waited for room until its timeout
+  kStopped,          // stop was requested while submit_async() waited for room
   kWaitCycle,        // waiting for room could never have ended
   kConflated,        // Conflation::kKeepOldest: the group has a task with the same id; or
                      // kShareResult: that task has a value of another type

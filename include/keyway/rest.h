@@ -18,8 +18,7 @@ struct BeginRest {
   bool await_ready() const noexcept { return false; }
   template <class Promise>
   bool await_suspend(std::coroutine_handle<Promise> coroutine) {
-    TaskCore* task = context_of(coroutine).operation.task();
-    if (task != nullptr && task->holds_permits()) rest = task->owner().begin_rest(*task);
+    rest = begin_rest(context_of(coroutine).operation);
     return false;
   }
   std::unique_ptr<TaskWait> await_resume() { return std::move(rest); }

@@ -3,9 +3,12 @@
 // A source has partitions, each an ordered sequence of records with ascending offsets. What it has been told by
 // commit() it knows again after a restart, and begins there.
 //
+// A source gives records only of partitions that an event kAssigned has named, in ascending order, each with an `end` above
+// its offset; anything else ends the pipeline with an error. So does an exception.
+//
 // Thread safety: all methods are called by the pipeline, one at a time; but name(), place_of(), id_of() and
 // unique_id_of() from any thread at any time, and `wake` too.
-// Lifetime: outlives the pipeline's run.
+// Lifetime: outlives the pipeline's run. It is not called after close(), although handlers may still run then.
 #pragma once
 
 #include "keyway/detail/require_cpp20.h"
@@ -34,7 +37,7 @@ struct Progress {
 // What a poll brought besides records. The pipeline acts on it before the next poll.
 struct PartitionEvent {
   enum Kind {
-    kAssigned,  // records may come, beginning at `progress`
+    kAssigned,  // from now on records may come, beginning at `progress`; not before
     kRevoked,   // no more records come; what is done can still be committed
     kLost,      // another one has it by now: nothing can be committed
   } kind = kAssigned;

@@ -25,6 +25,7 @@ void give_up_submit(GroupEngine& engine, TaskCore& task, RejectionReason reason)
 Error shutdown_error(const TaskCore& task);
 // The message says what the submitter can do.
 Error rejection_error(RejectionReason reason, std::string_view group_key, std::string_view task_id);
+Error stopped_submit_error(const TaskCore& task);
 // The error of a task that ended RejectionReason::kConflated; nullopt for any other task.
 std::optional<Error> conflated_error(const TaskCore& task);
 // REQUIRES: no executor has seen the task.
@@ -67,9 +68,8 @@ class [[nodiscard]] SubmitAwaiter final : private detail::RoomWaiter,
   // An error (kCancelled) if stop of the awaiting task was requested.
   Result<TaskHandle<T>> await_resume() {
     if (was_stopped()) {
-      error_ = Error{.code = ErrorCode::kCancelled,
-                     .message = "the task was cancelled while it waited for room"};
-      detail::give_up_submit(engine_, handle_.core(), RejectionReason::kNoRoomInTime);
+      error_ = detail::stopped_submit_error(handle_.core());
+      detail::give_up_submit(engine_, handle_.core(), RejectionReason::kStopped);
     }
     if (!error_) error_ = detail::conflated_error(handle_.core());
     if (error_) return *std::move(error_);

@@ -132,6 +132,11 @@ struct TaskAccess {
     promise.completion_ = &completion;
     resume_as(context.operation, coroutine);
   }
+  template <class T>
+  static void start_branch(Task<T>& task, const TaskContext& context, WhenAllLatch& latch) {
+    latch.starts_one();
+    start(task, context, latch);
+  }
   // REQUIRES: completion.done() was called.
   template <class T>
   static T take(Task<T>& task) {
@@ -172,7 +177,8 @@ Task<std::tuple<detail::NonVoid<T>...>> when_all(Task<T>... tasks) {
   std::vector<detail::TaskContext> branches;
   branches.reserve(sizeof...(T));
   auto start = [&](const detail::TaskContext& context, detail::WhenAllLatch& latch) {
-    (detail::TaskAccess::start(tasks, branches.emplace_back(detail::branch_of(context)), latch),
+    (detail::TaskAccess::start_branch(tasks, branches.emplace_back(detail::branch_of(context)),
+                                      latch),
      ...);
   };
   co_await detail::WhenAllAwaiter<decltype(start)>{start, detail::WhenAllLatch(sizeof...(T))};
@@ -186,7 +192,8 @@ Task<std::vector<detail::NonVoid<T>>> when_all(std::vector<Task<T>> tasks) {
   branches.reserve(tasks.size());
   auto start = [&](const detail::TaskContext& context, detail::WhenAllLatch& latch) {
     for (Task<T>& task : tasks) {
-      detail::TaskAccess::start(task, branches.emplace_back(detail::branch_of(context)), latch);
+      detail::TaskAccess::start_branch(task, branches.emplace_back(detail::branch_of(context)),
+                                       latch);
     }
   };
   co_await detail::WhenAllAwaiter<decltype(start)>{start, detail::WhenAllLatch(tasks.size())};
@@ -236,8 +243,9 @@ T sync_wait(Scheduler& scheduler, Task<T> task, std::stop_token stop = {}) {
   if (Scheduler::current() != nullptr) {
     detail::InlineRun run(scheduler);
     const detail::Operation& whole = detail::Operation::current();
-    const detail::TaskContext context{&run, std::move(stop),
-                                      detail::TaskOperation(&whole, whole.task(), &run)};
+    detail::TaskContext context{&run, std::move(stop),
+                                detail::TaskOperation(&whole, whole.task(), &run)};
+    context.operation.confine();
     run.begin(context.operation);
     detail::TaskAccess::start(task, context, run);
     run.wait();

@@ -79,13 +79,9 @@ class WaitingCoroutine : private Wakeup {
     scheduler_ = &target.owner().scheduler();
     if constexpr (std::is_base_of_v<TaskPromiseBase, Promise>) {
       context_ = &coroutine.promise().context();
-      TaskCore* waiter = context_->operation.task();
-      if (waiter != nullptr) {
-        auto begun = waiter->owner().begin_wait(
-            *waiter, {.operation = context_->operation, .task = &target});
-        if (!begun) return begun.error();
-        wait_ = std::move(begun).value();
-      }
+      auto begun = begin_linked_wait({.operation = context_->operation, .task = &target});
+      if (!begun) return begun.error();
+      wait_ = std::move(begun).value();
       if (context_->stop.stop_possible()) on_stop_.emplace(context_->stop, OnStop{this});
     }
     return {};

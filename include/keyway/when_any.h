@@ -45,15 +45,20 @@ namespace detail {
 // Runs tasks concurrently. The first task to end requests stop of the others.
 class Race {
  public:
-  explicit Race(std::size_t tasks) : tasks_(tasks), latch_(tasks) { branches_.reserve(tasks); }
+  explicit Race(std::size_t tasks) : Race(tasks, tasks) {}
+  // `working`: the tasks that run code of the user.
+  Race(std::size_t tasks, std::size_t working) : tasks_(tasks), latch_(tasks, working) {
+    branches_.reserve(tasks);
+  }
   Race(const Race&) = delete;
   Race& operator=(const Race&) = delete;
 
-  // REQUIRES: called once, before start().
-  void begin(const TaskContext& outer) {
-    latch_.begin(outer.operation);
+  // Calls `start_all`, which calls start() for each task. REQUIRES: called once.
+  template <class StartAll>
+  void begin(const TaskContext& outer, StartAll& start_all) {
     (void)outer.operation.id();  // by which the branches find each other, see WaitGraph
     if (outer.stop.stop_possible()) on_outer_stop_.emplace(outer.stop, ForwardStop{this});
+    latch_.begin(outer.operation, [&] { start_all(outer); });
   }
   template <class T>
   void start(Task<T>& task, const TaskContext& context) {
@@ -64,6 +69,7 @@ class Race {
     Branch& branch = branches_.emplace_back(*this, branches_.size(), branch_of(context));
     branch.context.stop = stop_.get_token();
     branch.context.operation.race_branches = static_cast<std::uint32_t>(tasks_);
+    latch_.starts_one();
     TaskAccess::start(task, branch.context, branch);
   }
   // True if a task has not ended: the caller suspends.
@@ -112,9 +118,7 @@ struct RaceAwaiter {
   bool await_ready() const noexcept { return false; }
   template <class Promise>
   bool await_suspend(std::coroutine_handle<Promise> waiting) {
-    const TaskContext& context = context_of(waiting);
-    race.begin(context);
-    start(context);
+    race.begin(context_of(waiting), start);
     return race.wait(waiting);
   }
   void await_resume() const noexcept {}
@@ -168,13 +172,14 @@ Task<WhenAnyOf<T>> when_any(std::vector<Task<T>> tasks) {
   co_return WhenAnyOf<T>{race.winner(), detail::take_non_void(tasks[race.winner()])};
 }
 
-// Returns the task's value, or throws its exception, if it ends within `timeout`. Otherwise
-// requests its stop, waits for its end, and throws TimeoutError, whatever the task's result is.
+// Returns the task's value, or throws its exception, if it ends before the timeout fires. Otherwise
+// requests its stop, waits for its end, and throws TimeoutError, whatever the task's result is. The
+// timeout cannot fire before the task has suspended for the first time, nor while no thread is free.
 template <class T>
 Task<T> with_timeout(Duration timeout, Task<T> task) {
   bool over = false;
   Task<void> clock = detail::pass_time(timeout, &over);
-  detail::Race race(2);
+  detail::Race race(2, 1);  // the clock needs no permits
   auto start = [&](const detail::TaskContext& context) {
     race.start(task, context);
     race.start(clock, context);

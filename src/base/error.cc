@@ -41,6 +41,8 @@ const char* to_string(RejectionReason reason) {
       return "global_queue_full";
     case RejectionReason::kNoRoomInTime:
       return "no_room_in_time";
+    case RejectionReason::kStopped:
+      return "stopped";
     case RejectionReason::kWaitCycle:
       return "wait_cycle";
     case RejectionReason::kConflated:

@@ -62,11 +62,11 @@ TEST(RejectionReason, EachHasANameOfItsOwn) {
   std::set<std::string> names;
   for (const RejectionReason reason :
        {RejectionReason::kQueueFull, RejectionReason::kGlobalQueueFull,
-        RejectionReason::kNoRoomInTime, RejectionReason::kWaitCycle, RejectionReason::kConflated,
-        RejectionReason::kGroupShutdown, RejectionReason::kShutdown}) {
+        RejectionReason::kNoRoomInTime, RejectionReason::kStopped, RejectionReason::kWaitCycle,
+        RejectionReason::kConflated, RejectionReason::kGroupShutdown, RejectionReason::kShutdown}) {
     names.insert(to_string(reason));
   }
-  EXPECT_EQ(names.size(), 7U);
+  EXPECT_EQ(names.size(), 8U);
   EXPECT_EQ(names.count("unknown"), 0U);
 }
 

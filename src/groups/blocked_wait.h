@@ -4,7 +4,7 @@
 //   BlockedWait wait;
 //   if (Result<void> begun = wait.begin(task, bounded); !begun) return begun.error();
 //   block(task, ...);
-//   wait.end(scheduler);
+//   wait.end(&scheduler);
 #pragma once
 
 #include <memory>
@@ -12,7 +12,7 @@
 
 #include "base/spin_lock.h"
 #include "keyway/detail/task_core.h"
-#include "runtime/permitless_edges.h"
+#include "runtime/linked_wait.h"
 #include "runtime/thread_wakeup.h"
 #include "runtime/wait_graph.h"
 
@@ -37,10 +37,12 @@ class BlockedWait {
   // user code may run after it. begin_announced() gives back the permits that the task needs; after
   // it the thread only waits.
   Result<void> announce(detail::TaskCore& target);
-  void begin_announced(bool is_last);
+  // True if the wait has begun: its task is not done. `is_first`: no other wait of the caller has.
+  bool begin_announced(bool is_first, bool is_last);
 
-  // Blocks until the calling task has its permits. `target`: the scheduler of the target.
-  void end(Scheduler& target) {
+  // Blocks until the calling task has its permits. `target`: the scheduler of the target; null: it is
+  // not driven, and may be destroyed.
+  void end(Scheduler* target) {
     begin_end();
     finish_end(target);
   }
@@ -48,22 +50,17 @@ class BlockedWait {
   // begin_end() was called for all of them. An announced wait stays linked until it is destroyed,
   // and may begin again.
   void begin_end();
-  void finish_end(Scheduler& target);
+  void finish_end(Scheduler* target);
 
  private:
-  // Whether other waits may depend on the calling thread. If not, the wait need not be linked.
-  bool may_be_in_the_way() const;
-  Result<void> begin(detail::IntendedWait wait);
-  Result<void> link();
-  Result<void> link_permitless(const detail::IntendedWait& wait);
-  void unlink();
+  Result<void> begin(const detail::IntendedWait& wait);
 
-  std::unique_ptr<detail::TaskWait> of_task_;
+  std::unique_ptr<detail::TaskWait> begun_;
   std::optional<ThreadWakeup> back_;  // woken when the permits are back
-  bool announced_ = false;
-  WaitGraph::Edge edge_;
+  // Of an announced wait.
+  WaitEdges of_permitless_;
+  WaitGraph::Edge edge_;  // of the task with permits, or of the thread
   bool linked_ = false;
-  PermitlessEdges of_permitless_;
 };
 
 }  // namespace keyway

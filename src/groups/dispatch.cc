@@ -26,23 +26,16 @@ Dispatch::Dispatch(const GroupPolicy& policy, Scheduler& scheduler, LaneTable& t
 // ---- the global limit
 
 void Dispatch::pass_permit_on(Lane& lane, Aftermath& aftermath) {
-  Lane* leaving = &lane;
-  while (leaving != nullptr) {
-    const GlobalGate::Next next = gate_->leave(*leaving);
-    if (shares_) table_.unpin(*leaving);
-    if (next.lane != nullptr) aftermath.post(*next.lane);
-    leaving = nullptr;
-    // A returner that cannot use the permit yet passes it on.
-    if (next.returner != nullptr) leaving = next.returner->go_on(aftermath);
-  }
+  const GlobalGate::Next next = gate_->leave(lane);
+  if (shares_) table_.unpin(lane);
+  if (next.lane != nullptr) aftermath.post(*next.lane);
+  if (next.returner != nullptr) next.returner->go_on(aftermath);
 }
 
 void Dispatch::set_global_limit(std::uint32_t limit, Aftermath& aftermath) {
   GlobalGate::Served served = gate_->set_limit(limit);
   for (Lane* lane : served.lanes) aftermath.post(*lane);
-  for (GlobalGate::Returner* returner : served.returners) {
-    if (Lane* lane = returner->go_on(aftermath)) leave_gate(*lane, aftermath);
-  }
+  for (GlobalGate::Returner* returner : served.returners) returner->go_on(aftermath);
 }
 
 // A lane holds no global permit while a pause or a rate holds its turn. True: the lane had one, and
@@ -57,7 +50,16 @@ bool Dispatch::take_served_permit(Lane& lane) {
 
 void Dispatch::pause() {
   MutexLock lock(mutex_);
+  if (no_more_pauses_) return;
   paused_.store(true, std::memory_order_release);
+}
+
+void Dispatch::end_pauses(Aftermath& aftermath) {
+  {
+    MutexLock lock(mutex_);
+    no_more_pauses_ = true;
+  }
+  resume(aftermath);
 }
 
 void Dispatch::resume(Aftermath& aftermath) {

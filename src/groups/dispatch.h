@@ -64,6 +64,8 @@ class Dispatch {
 
   void pause() KEYWAY_EXCLUDES(mutex_);
   void resume(Aftermath& aftermath) KEYWAY_EXCLUDES(mutex_);
+  // For shutdown(): a task that still runs could pause again, and held turns would never end.
+  void end_pauses(Aftermath& aftermath) KEYWAY_EXCLUDES(mutex_);
   bool paused() const { return paused_.load(std::memory_order_acquire); }
 
   // A task that returns from a wait has entered the lane: a pause or a rate does not hold its turn.
@@ -101,6 +103,7 @@ class Dispatch {
   std::unordered_map<Lane*, std::list<Lane*>::iterator> held_at_ KEYWAY_GUARDED_BY(mutex_);
   // Turns that wait for a token.
   std::set<Lane*> parked_ KEYWAY_GUARDED_BY(mutex_);
+  bool no_more_pauses_ KEYWAY_GUARDED_BY(mutex_) = false;
   bool no_more_rates_ KEYWAY_GUARDED_BY(mutex_) = false;
 };
 

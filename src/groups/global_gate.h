@@ -24,9 +24,8 @@ class GlobalGate {
   // A task that gave its global permit back for a wait, and needs one again.
   class Returner {
    public:
-    // The returner has a permit. If it cannot use it, it returns the lane for leave(). Called under
-    // no lock.
-    virtual Lane* go_on(Aftermath& aftermath) = 0;
+    // The returner has a permit. Called under no lock.
+    virtual void go_on(Aftermath& aftermath) = 0;
     virtual Lane& gate_lane() = 0;
 
    protected:

@@ -34,7 +34,7 @@ Error no_room_error(const TaskCore& task) {
 class Caller final : public detail::Continuation, public detail::RoomWaiter {
  public:
   Caller(TaskCore& task, Scheduler& scheduler) : task_(task), scheduler_(scheduler) {}
-  ~Caller() { wait_.end(scheduler_); }
+  ~Caller() { wait_.end(&scheduler_); }
   Caller(const Caller&) = delete;
   Caller& operator=(const Caller&) = delete;
 
@@ -45,7 +45,7 @@ class Caller final : public detail::Continuation, public detail::RoomWaiter {
   }
 
   // The task will not enter its queue.
-  void give_up() { wait_.end(scheduler_); }
+  void give_up() { wait_.end(&scheduler_); }
 
   // REQUIRES: it has entered its queue.
   void wait_for_end() {
@@ -128,8 +128,8 @@ Result<void> GroupEngine::enqueue_before(TaskCore& task, std::size_t hash,
     bool let_in = false;
     ThreadWakeup wakeup;
   } blocked;
+  tell_submitted(task);  // before the use: a listener may wait for a thread that drains
   const QuietWatch::Use use(quiet_);
-  tell_submitted(task);
   if (enqueue_if_room(task, hash)) {
     if (std::optional<Error> conflated = detail::conflated_error(task)) return *conflated;
     return {};
@@ -147,7 +147,7 @@ Result<void> GroupEngine::enqueue_before(TaskCore& task, std::size_t hash,
     // Another thread has just let the task in, and is calling room_came().
     if (!gave_up) block(blocked.wakeup, {.scheduler = &scheduler_});
   }
-  wait.end(scheduler_);
+  wait.end(&scheduler_);
   if (blocked.let_in) return {};
   if (!gave_up) return detail::shutdown_error(task);
   const Error error = no_room_error(task);

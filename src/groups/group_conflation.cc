@@ -1,4 +1,5 @@
 // Tasks of a group with the same id, of which not all are to run.
+#include "groups/ending_scope.h"
 #include "groups/group_engine.h"
 
 namespace keyway {
@@ -169,7 +170,11 @@ void GroupEngine::tell_all_ends(TaskCore& task, TaskStatus status, TimePoint end
 std::vector<Ending> GroupEngine::followers_of(TaskCore& task, TaskStatus status, TimePoint ended,
                                               RejectionReason reason) {
   std::vector<Ending> endings;
-  for (detail::CoreReference& follower : conflation_.leave(task)) {
+  auto followers = conflation_.leave(task);
+  if (followers.empty()) return endings;
+  const EndingScope of_leader(task);
+  for (detail::CoreReference& follower : followers) {
+    const EndingScope of_follower(*follower);
     const bool copied = follower->operations().copy(*follower, task, status);
     const TaskStatus its_status = copied ? status : TaskStatus::kFailed;
     LaneCounts counts{.entered = 1};

@@ -160,7 +160,7 @@ void GroupEngine::resume_everything(Aftermath& aftermath) {
     for (const auto& [key, lane] : paused_groups_) keys.push_back(key);
   }
   for (const std::string& key : keys) resume_group(key);
-  dispatch_.resume(aftermath);
+  dispatch_.end_pauses(aftermath);
 }
 
 // ---- the end
@@ -306,10 +306,11 @@ void GroupEngine::close() {
                  "that they need, or while one of them waits for the caller; destroy it elsewhere");
   }
   const WaitEnd end = quiet_.drain(is_quiet, nullptr, scheduler_);
-  wait.end(scheduler_);
+  wait.end(&scheduler_);
   KEYWAY_CHECK(end == WaitEnd::kDone, "tasks are left, but the simulation has nothing more to run");
   if (!shared_) scheduler_.wait_for_turns_in_progress();
   scheduler_.remove_idle_listener(*this);
+  WaitGraph::instance().wait_for_searches();
 }
 
 // ---- waiting until there are no tasks
@@ -335,7 +336,7 @@ Result<bool> GroupEngine::wait_until_quiet(const TimePoint* deadline) {
       end = WaitEnd::kTimedOut;
     }
   }
-  wait.end(scheduler_);
+  wait.end(&scheduler_);
   return end == WaitEnd::kDone;
 }
 
@@ -366,7 +367,7 @@ bool GroupEngine::drain_group(std::string_view key, Duration timeout) {
       quiet_.wait_for([&] { return all.is_over(); }, deadline ? &*deadline : nullptr, scheduler_);
   KEYWAY_CHECK(end != WaitEnd::kStuck,
                "tasks are left, but the simulation has nothing more to run");
-  wait.end(scheduler_);
+  wait.end(&scheduler_);
   return end == WaitEnd::kDone;
 }
 

@@ -6,6 +6,7 @@
 
 #include "base/quoted.h"
 #include "base/tick_clock.h"
+#include "groups/ending_scope.h"
 #include "runtime/current_task.h"
 
 namespace keyway {
@@ -254,7 +255,7 @@ bool GroupEngine::run_task(TaskCore& task, std::uint64_t number, TimePoint now,
   {
     const detail::Operation* caller =
         task.holds_permits() ? nullptr : &detail::Operation::current();
-    const detail::CurrentTaskScope scope(&task, caller);
+    const detail::CurrentTaskScope scope(&task, caller, /*passes_locks_on=*/caller != nullptr);
     tell_listener([&](auto& listener) { listener.on_started(task.group_key(), task.task_id()); });
     ended = task.operations().run(task, status);
   }
@@ -359,10 +360,7 @@ void GroupEngine::end_of_callers(TaskCore& task, TaskStatus status) {
 void GroupEngine::tell_end(TaskCore& task, TaskStatus status, TimePoint ended, bool ran,
                            RejectionReason reason) noexcept {
   if (policy_.listener != nullptr) {
-    // A wait in the listener belongs to the task, so the WaitGraph refuses a wait for the task
-    // itself, or for a task that waits for it.
-    task.set_ending();
-    const detail::CurrentTaskScope scope(&task, &detail::Operation::current());
+    const EndingScope scope(task);
     tell_listener([&](auto& listener) {
       if (status == TaskStatus::kRejected) {
         listener.on_rejected(task.group_key(), task.task_id(), reason);

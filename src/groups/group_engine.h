@@ -148,9 +148,13 @@ class GroupEngine final : public LaneOwner,
                                                        const detail::IntendedWait& wait) override {
     return waits_.begin(waiter, wait);
   }
+  void branch_begins(detail::TaskCore& task) override { waits_.branch_begins(task); }
   void branch_ends(detail::TaskCore& task) noexcept override { waits_.branch_ends(task); }
-  std::unique_ptr<detail::TaskWait> begin_rest(detail::TaskCore& task) override {
-    return waits_.begin_rest(task);
+  std::unique_ptr<detail::TaskWait> begin_sleep(detail::TaskCore& task, int branches) override {
+    return waits_.begin_sleep(task, branches);
+  }
+  std::unique_ptr<detail::TaskWait> begin_rest(detail::TaskCore& task, int branches) override {
+    return waits_.begin_rest(task, branches);
   }
   Runnable* give_back_permit(detail::TaskCore& waiter) override {
     return waits_.give_back_permit(waiter);

@@ -204,6 +204,8 @@ TEST(Shutdown, MakesEveryLaterSubmitThrow) {
   std::vector<GroupTask<int>> tasks;
   tasks.emplace_back("a", "1", answer);
   EXPECT_EQ(code_of([&] { (void)executor.execute_all(std::move(tasks)); }), ErrorCode::kShutdown);
+  EXPECT_EQ(executor.stats().submitted, 6U);
+  EXPECT_EQ(executor.stats().rejected, 6U);
 }
 
 TEST(Shutdown, WithEnoughTimeLetsEveryTaskFinish) {

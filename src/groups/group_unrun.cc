@@ -4,6 +4,7 @@
 #include <string_view>
 #include <utility>
 
+#include "groups/ending_scope.h"
 #include "groups/group_engine.h"
 #include "groups/rejection.h"
 #include "keyway/error.h"
@@ -43,6 +44,7 @@ GroupEngine::Rejected GroupEngine::reject(TaskCore& task) {
   RejectionPolicy what = policy_.rejection;
   std::exception_ptr error;
   if (policy_.rejection_handler) {
+    const EndingScope scope(task);
     try {
       what = policy_.rejection_handler(task.group_key(), task.task_id());
     } catch (...) {
@@ -50,6 +52,7 @@ GroupEngine::Rejected GroupEngine::reject(TaskCore& task) {
       error = std::current_exception();
     }
   }
+  task.set_ending(false);
   if (what == RejectionPolicy::kCallerRuns) {
     run_by_caller(task);
     return std::nullopt;
@@ -78,6 +81,7 @@ void GroupEngine::refuse_wait(TaskCore& task) {
 
 void GroupEngine::refuse_closed(TaskCore& task) {
   const Exception error(detail::shutdown_error(task));  // before end_unrun() frees the task
+  count_outside(task, {.refused = 1});
   end_unrun(task, TaskStatus::kRejected, nullptr, RejectionReason::kShutdown);
   throw error;
 }
@@ -170,6 +174,7 @@ void GroupEngine::tell(Ending& ending) noexcept {
   }
   if (ending.has_callable) {
     stop_expiry(task);
+    const EndingScope scope(task);
     task.operations().drop(task, std::move(ending.error));
     task.set_started(ending.ended);
   }

@@ -31,9 +31,11 @@ Result<Waited> GroupEngine::wait(TaskCore& task, const TimePoint* deadline, std:
   if (Result<void> begun = wait.begin(task, /*bounded=*/deadline != nullptr); !begun) {
     return begun.error();
   }
+  // When the task is done, another thread may destroy the engine and the scheduler.
+  Scheduler* const driven = scheduler_.is_driven() ? &scheduler_ : nullptr;
   const WaitEnd end =
-      block(task, {.deadline = deadline, .stop = std::move(stop), .scheduler = &scheduler_});
-  wait.end(scheduler_);
+      block(task, {.deadline = deadline, .stop = std::move(stop), .scheduler = driven});
+  wait.end(driven);
   switch (end) {
     case WaitEnd::kDone:
       return Waited::kDone;

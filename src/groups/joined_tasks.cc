@@ -54,7 +54,10 @@ void JoinedTasks::wait(const std::stop_token& stop) {
 // False if stop was requested. The waits have ended then, because the caller cancels tasks next,
 // which runs user code.
 bool JoinedTasks::wait_for_ends(const std::stop_token& stop) {
-  for (const Joined& joined : tasks_) joined.wait->begin_announced(&joined == &tasks_.back());
+  bool any_begun = false;
+  for (const Joined& joined : tasks_) {
+    if (joined.wait->begin_announced(!any_begun, &joined == &tasks_.back())) any_begun = true;
+  }
   WaitEnd end = WaitEnd::kDone;
   for (const Joined& joined : tasks_) {
     TaskCore& task = *joined.task;
@@ -66,7 +69,7 @@ bool JoinedTasks::wait_for_ends(const std::stop_token& stop) {
   }
   // The calling task gets its permits when all of its waits have begun to end.
   for (const Joined& joined : tasks_) joined.wait->begin_end();
-  for (const Joined& joined : tasks_) joined.wait->finish_end(joined.task->owner().scheduler());
+  for (const Joined& joined : tasks_) joined.wait->finish_end(&joined.task->owner().scheduler());
   return end != WaitEnd::kStopped;
 }
 

@@ -21,6 +21,8 @@ const char* text_of(RejectionReason reason) {
     case RejectionReason::kNoRoomInTime:
       return "its queue was full all the time; wait longer, submit it again later, or raise the "
              "queue threshold";
+    case RejectionReason::kStopped:
+      return "stop was requested while it waited for room in its queue";
     case RejectionReason::kWaitCycle:
       return "the wait for it would never have ended; submit it without waiting";
     case RejectionReason::kConflated:
@@ -46,6 +48,12 @@ Error rejection_error(RejectionReason reason, std::string_view group_key,
           .group_key = std::string(group_key),
           .task_id = std::string(task_id),
           .rejection = reason};
+}
+
+Error stopped_submit_error(const TaskCore& task) {
+  Error error = rejection_error(RejectionReason::kStopped, task.group_key(), task.task_id());
+  error.code = ErrorCode::kCancelled;
+  return error;
 }
 
 std::optional<Error> conflated_error(const TaskCore& task) {

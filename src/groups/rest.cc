@@ -9,7 +9,7 @@ Task<void> rest_for(Duration duration) {
   const std::unique_ptr<detail::TaskWait> rest = co_await detail::BeginRest{};
   std::exception_ptr stopped;
   try {
-    co_await sleep_for(duration);
+    co_await detail::SleepAwaiter(duration, /*needs_permits=*/rest == nullptr);
   } catch (...) {
     stopped = std::current_exception();
   }

@@ -358,16 +358,20 @@ TEST(SubmitAsync, AStopRequestEndsTheWaitForRoom) {
   GroupExecutor executor(narrow(), sim);
   auto first = executor.submit("g", "1", [] { return nap(1h); });
   auto second = executor.submit("g", "2", [] { return nap(1h); });
-  auto feeder = executor.submit("feeder", "f", [&]() -> Task<ErrorCode> {
+  auto feeder = executor.submit("feeder", "f", [&]() -> Task<Error> {
     auto submitted = co_await executor.submit_async("g", {.id = "x"}, answer);
-    co_return submitted.error().code;
+    co_return submitted.error();
   });
   sim.run_ready();
   EXPECT_EQ(executor.waiting_for_room(), 1U);
   EXPECT_TRUE(feeder.cancel());
   sim.run_ready();
   ASSERT_TRUE(feeder.is_done());
-  EXPECT_EQ(feeder.join().value(), ErrorCode::kCancelled);
+  const Error error = feeder.join().value();
+  EXPECT_EQ(error.code, ErrorCode::kCancelled);
+  EXPECT_EQ(error.rejection, RejectionReason::kStopped);
+  EXPECT_EQ(error.group_key, "g");
+  EXPECT_EQ(error.task_id, "x");
   EXPECT_EQ(executor.waiting_for_room(), 0U);
 }
 

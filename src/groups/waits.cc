@@ -3,6 +3,8 @@
 #include <utility>
 
 #include "keyway/detail/block_pool.h"
+#include "keyway/detail/operation.h"
+#include "runtime/thread_context.h"
 #include "runtime/wait_graph.h"
 
 namespace keyway {
@@ -51,28 +53,10 @@ constexpr detail::TaskOperations Waits::Returning::kOperations{
     .request_stop = nullptr,
 };
 
-namespace {
-
-// Links the edge of a wait.
-Result<void> begin_edge(WaitGraph::Edge& edge, TaskCore& waiter, const detail::IntendedWait& wait) {
-  edge.operation = &wait.operation;
-  edge.waiter = &waiter;
-  edge.task = wait.task;
-  edge.lock = wait.lock;
-  edge.work = wait.work;
-  edge.bounded = wait.bounded;
-  if (wait.blocks) edge.block_this_thread();
-  if (wait.can_refuse) return WaitGraph::instance().begin(edge);
-  if (WaitGraph::instance().begin_unchecked(edge)) return {};
-  return Error{ErrorCode::kInvalidArgument, "the wait is over before it begins"};
-}
-
-}  // namespace
-
-// One wait of a task. A rest is a GroupWait whose edge is not linked.
+// One wait of a task. Of a rest or a sleep, the edge is not linked.
 class Waits::GroupWait final : public detail::TaskWait {
  public:
-  GroupWait(OfTask& task, bool in_own_lane) : task_(task), in_own_lane_(in_own_lane) {}
+  GroupWait(OfTask& task, const Pause& pause) : task_(task), pause_(pause) {}
   ~GroupWait() override {
     if (linked_) WaitGraph::instance().end(edge_);
   }
@@ -80,42 +64,26 @@ class Waits::GroupWait final : public detail::TaskWait {
   GroupWait& operator=(const GroupWait&) = delete;
 
   Result<void> begin(const detail::IntendedWait& wait) {
-    edge_.holds_permit = !in_own_lane_;
-    edge_.gives_back = in_own_lane_;
+    edge_.holds_permit = !pause_.in_own_lane;
+    edge_.gives_back = pause_.in_own_lane;
     edge_.leaves_gate = task_.waits.dispatch_.has_gate();
     edge_.can_give_back = true;
-    Result<void> begun = begin_edge(edge_, task_.waiter, wait);
+    Result<void> begun = WaitGraph::instance().begin(edge_, &task_.waiter, wait);
     linked_ = begun.ok();
     return begun;
   }
 
   void end(detail::Wakeup& wakeup) noexcept override {
-    if (linked_) WaitGraph::instance().set_over(edge_);
-    task_.waits.end(task_, in_own_lane_, wakeup);  // a waiter that is woken may destroy this object
+    const bool holds_again = linked_ && WaitGraph::instance().set_over(edge_);
+    // A waiter that is woken may destroy this object.
+    task_.waits.end(task_, pause_, holds_again, wakeup);
   }
 
  private:
   OfTask& task_;
-  const bool in_own_lane_;
+  const Pause pause_;
   WaitGraph::Edge edge_;
   bool linked_ = false;
-};
-
-// A wait of a task without permits: its submitter runs it, or it is ending.
-class Waits::PermitlessWait final : public detail::TaskWait {
- public:
-  Result<void> begin(TaskCore& waiter, const detail::IntendedWait& wait) {
-    return begin_edge(edge_, waiter, wait);
-  }
-
-  // REQUIRES: begin() has succeeded.
-  void end(detail::Wakeup& wakeup) noexcept override {
-    WaitGraph::instance().end(edge_);
-    wakeup.wake();  // a waiter that is woken may destroy this object
-  }
-
- private:
-  WaitGraph::Edge edge_;
 };
 
 Waits::OfTask& Waits::of(TaskCore& waiter) {
@@ -128,9 +96,12 @@ std::uint32_t Waits::wants_back(const TaskCore& task) {
   MutexLock lock(mutex_);
   const auto found = tasks_.find(&task);
   if (found == tasks_.end()) return 0;
-  // A wait for a task of the same lane has given the permits back, or is about to.
+  // A wait for a task of the same lane has given the permits back, or gives them back when no branch
+  // runs.
   const OfTask& of = *found->second;
-  return of.lane_back || of.open_in_lane > 0 || of.in_check_in_lane > 0 ? task.units() : 0;
+  const bool wants =
+      of.lane_back || of.lane_wanted || of.open_in_lane > 0 || of.in_check_in_lane > 0;
+  return wants ? task.units() : 0;
 }
 
 // ---- a wait begins
@@ -139,19 +110,17 @@ std::uint32_t Waits::wants_back(const TaskCore& task) {
 // again. During the check, other checks already count on these permits.
 Result<std::unique_ptr<detail::TaskWait>> Waits::begin(TaskCore& waiter,
                                                        const detail::IntendedWait& wait) {
-  if (!waiter.holds_permits()) {
-    auto begun = std::make_unique<PermitlessWait>();
-    if (Result<void> linked = begun->begin(waiter, wait); !linked) return linked.error();
-    return std::unique_ptr<detail::TaskWait>(std::move(begun));
-  }
   const bool in_own_lane = wait.task != nullptr && &wait.task->owner() == &waiter.owner() &&
                            waiter.group_key() == wait.task->group_key();
   OfTask& task = begin_check(waiter, in_own_lane);
-  auto begun = std::make_unique<GroupWait>(task, in_own_lane);
+  const int below = wait.blocks ? ThreadContext::Starter::count(&waiter) : 0;
+  const bool counts = wait.is_first && (wait.blocks || !wait.operation.is_confined());
+  const Pause pause{.in_own_lane = in_own_lane, .branches = counts ? 1 + below : 0};
+  auto begun = std::make_unique<GroupWait>(task, pause);
   const Result<void> linked = begun->begin(wait);
   Aftermath aftermath(scheduler_);
   if (linked) {
-    accept(task, in_own_lane, aftermath);
+    accept(task, pause, aftermath);
   } else {
     MutexLock lock(mutex_);
     end_check(task, in_own_lane);
@@ -163,11 +132,19 @@ Result<std::unique_ptr<detail::TaskWait>> Waits::begin(TaskCore& waiter,
   return std::unique_ptr<detail::TaskWait>(std::move(begun));
 }
 
-std::unique_ptr<detail::TaskWait> Waits::begin_rest(TaskCore& waiter) {
+std::unique_ptr<detail::TaskWait> Waits::begin_rest(TaskCore& waiter, int branches) {
+  return begin_unlinked(waiter, {.kind = Pause::Kind::kRest, .branches = branches});
+}
+
+std::unique_ptr<detail::TaskWait> Waits::begin_sleep(TaskCore& waiter, int branches) {
+  return begin_unlinked(waiter, {.kind = Pause::Kind::kSleep, .branches = branches});
+}
+
+std::unique_ptr<detail::TaskWait> Waits::begin_unlinked(TaskCore& waiter, const Pause& pause) {
   OfTask& task = begin_check(waiter, /*in_own_lane=*/false);
   Aftermath aftermath(scheduler_);
-  accept(task, /*in_own_lane=*/false, aftermath);
-  return std::make_unique<GroupWait>(task, /*in_own_lane=*/false);
+  accept(task, pause, aftermath);
+  return std::make_unique<GroupWait>(task, pause);
 }
 
 Waits::OfTask& Waits::begin_check(TaskCore& waiter, bool in_own_lane) {
@@ -176,9 +153,9 @@ Waits::OfTask& Waits::begin_check(TaskCore& waiter, bool in_own_lane) {
   {
     MutexLock lock(mutex_);
     task = &of(waiter);
+    leaves_again = task->has_waits();
     ++task->in_check;
     if (in_own_lane) ++task->in_check_in_lane;
-    leaves_again = task->open > 0;
   }
   // This branch gives back again the permits that it got from another branch's wait. The check must
   // know.
@@ -191,52 +168,59 @@ void Waits::end_check(OfTask& task, bool in_own_lane) {
   if (in_own_lane) --task.in_check_in_lane;
 }
 
-void Waits::accept(OfTask& task, bool in_own_lane, Aftermath& aftermath) {
+void Waits::accept(OfTask& task, const Pause& pause, Aftermath& aftermath) {
   bool leaves_gate = false;
   {
     MutexLock lock(mutex_);
-    end_check(task, in_own_lane);
-    ++task.open;
-    if (in_own_lane) ++task.open_in_lane;
+    end_check(task, pause.in_own_lane);
+    if (pause.kind != Pause::Kind::kSleep) ++task.open;
+    if (pause.in_own_lane) ++task.open_in_lane;
+    task.idle_branches += pause.branches;
     leaves_gate = give_back(task, aftermath);
   }
   let_others_in(task.waiter, leaves_gate, aftermath);
 }
 
+void Waits::branch_begins(TaskCore& waiter) {
+  MutexLock lock(mutex_);
+  ++of(waiter).branches;
+}
+
 // Tells the graph before the task gives the permits back: from then on, waits for this task depend
 // on its return.
 void Waits::branch_ends(TaskCore& waiter) noexcept {
-  const auto may_give_back = [&]() KEYWAY_REQUIRES(mutex_) -> OfTask* {
-    const auto found = tasks_.find(&waiter);
-    if (found == tasks_.end()) return nullptr;
-    OfTask* task = found->second.get();
-    // A return to the lane stands in line for a global permit, so the task must not keep its own.
-    const bool may = task->returning ? dispatch_.has_gate() && !task->gate_back : task->open > 0;
-    return may ? task : nullptr;
-  };
+  OfTask* task = nullptr;
   {
     MutexLock lock(mutex_);
-    if (may_give_back() == nullptr) return;
+    task = tasks_.at(&waiter).get();
+    // While other branches wait, this one counts until the graph knows.
+    if (!task->has_waits()) {
+      --task->branches;
+      forget_if_over(*task);
+      return;
+    }
   }
   WaitGraph::instance().leaves_again(waiter);
   Aftermath aftermath(scheduler_);
   bool leaves_gate = false;
   {
     MutexLock lock(mutex_);
-    OfTask* task = may_give_back();
-    if (task == nullptr) return;
+    --task->branches;
     leaves_gate = give_back(*task, aftermath);
+    forget_if_over(*task);
   }
   let_others_in(waiter, leaves_gate, aftermath);
 }
 
 bool Waits::is_waiting(const TaskCore& task) {
   MutexLock lock(mutex_);
-  return tasks_.contains(&task);
+  const auto found = tasks_.find(&task);
+  return found != tasks_.end() && found->second->waits_or_returns();
 }
 
 bool Waits::give_back(OfTask& task, Aftermath& aftermath) {
-  if (task.open_in_lane > 0 && !std::exchange(task.lane_back, true)) {
+  if (task.open == 0 || task.runs()) return false;
+  if ((task.open_in_lane > 0 || task.lane_wanted) && !std::exchange(task.lane_back, true)) {
     Lane& lane = *task.waiter.lane();
     if (intake_.change(lane, [&] { return lane.give_back(task.waiter.units()); })) {
       aftermath.post(lane);
@@ -267,6 +251,8 @@ Runnable* Waits::give_back_permit(TaskCore& waiter) {
   const auto found = tasks_.find(&waiter);
   if (found == tasks_.end()) return nullptr;  // its wait has just ended
   OfTask& task = *found->second;
+  task.lane_wanted = true;
+  if (task.runs()) return nullptr;
   if (std::exchange(task.lane_back, true)) return nullptr;
   count(task);
   Lane& lane = *waiter.lane();
@@ -280,18 +266,61 @@ void Waits::forget_if_over(OfTask& task) {
 
 // ---- a wait is over
 
-void Waits::end(OfTask& task, bool in_own_lane, detail::Wakeup& wakeup) {
+// A task with several branches may have kept the permits that the wait was to give back. The graph hears
+// of that, as of a return. `holds_again`: see WaitGraph::set_over().
+void Waits::end(OfTask& task, const Pause& pause, bool holds_again, detail::Wakeup& wakeup) {
   Aftermath aftermath(scheduler_, Aftermath::By::kAnybody);
+  const auto take_note = [&]() KEYWAY_REQUIRES(mutex_) {
+    if (pause.kind != Pause::Kind::kSleep) --task.open;
+    if (pause.in_own_lane) --task.open_in_lane;
+    task.over.push_back(&wakeup);
+  };
   Next next = Next::kNothing;
+  bool has_kept = false;
   {
     MutexLock lock(mutex_);
-    --task.open;
-    if (in_own_lane) --task.open_in_lane;
-    task.over.push_back(&wakeup);
-    if (task.has_permits()) return go_on(task, aftermath);
-    next = begin_return(task);
+    task.idle_branches -= pause.branches;  // from now on the task gives no permits back
+    const bool one_of_several = task.branches > 1 || pause.branches == 0;
+    has_kept = task.has_permits() && one_of_several && pause.kind == Pause::Kind::kWait;
+    if (has_kept) {
+      begin_going_on(task);
+      if (pause.branches == 0) --task.idle_branches;  // until the graph knows
+    } else {
+      take_note();
+      if (task.has_permits()) return go_on(task, aftermath);
+      next = begin_return(task);
+    }
   }
-  return_by(task, next, aftermath);
+  if (!has_kept) return return_by(task, next, aftermath);
+  const bool is_news = WaitGraph::instance().came_back(task.waiter, task.waiter.units());
+  bool still_waits = false;
+  {
+    MutexLock lock(mutex_);
+    take_note();
+    if (pause.branches == 0) ++task.idle_branches;
+    still_waits = end_going_on(task, aftermath);
+  }
+  if ((is_news || holds_again) && still_waits)
+    intake_.room_shrank(task.waiter.group_key(), aftermath);
+}
+
+// Until end_going_on() the task stays in tasks_. What give_back_permit() wants from now on is not
+// forgotten.
+void Waits::begin_going_on(OfTask& task) {
+  ++task.in_check;
+  task.lane_wanted = false;
+}
+
+// The graph knows that the task has its permits again. True: it still waits in another branch. Waits
+// that were accepted while the permits were away may need them to end, so the caller then calls
+// room_shrank(), before `aftermath` wakes the branches.
+bool Waits::end_going_on(OfTask& task, Aftermath& aftermath) {
+  --task.in_check;
+  task.lane_back = false;
+  task.gate_back = false;
+  const bool still_waits = task.has_waits();
+  go_on(task, aftermath);
+  return still_waits;
 }
 
 // The task has its permits.
@@ -324,9 +353,7 @@ void Waits::return_by(OfTask& task, Next next, Aftermath& aftermath) {
     table_.unpin(lane);
   } else {
     dispatch_.pin_for_gate(lane);
-    if (dispatch_.enter_gate_again(task)) {
-      if (Lane* left = has_global_permit(task, aftermath)) dispatch_.leave_gate(*left, aftermath);
-    }
+    if (dispatch_.enter_gate_again(task)) has_global_permit(task, aftermath);
   }
 }
 
@@ -334,41 +361,29 @@ void Waits::return_by(OfTask& task, Next next, Aftermath& aftermath) {
 void Waits::came_back(TaskCore& returning, std::uint32_t units) {
   Aftermath aftermath(scheduler_);
   OfTask& task = Returning::task_of(returning);
-  const TaskCore& waiter = task.waiter;  // it lives at least until `aftermath` wakes its branches
   returning.release();
-  WaitGraph::instance().came_back(waiter, units);
+  has_returned(task, units, aftermath);
+}
+
+// The gate has given `task` a permit.
+void Waits::has_global_permit(OfTask& task, Aftermath& aftermath) {
+  has_returned(task, task.waiter.units(), aftermath);
+}
+
+void Waits::has_returned(OfTask& task, std::uint32_t units, Aftermath& aftermath) {
+  const TaskCore& waiter = task.waiter;  // it lives at least until `aftermath` wakes its branches
+  {
+    MutexLock lock(mutex_);
+    begin_going_on(task);
+  }
+  (void)WaitGraph::instance().came_back(waiter, units);
   bool still_waits = false;
-  bool has_two = false;
   {
     MutexLock lock(mutex_);
     if (waiter.has_extras()) waiter.extras().units = units;
-    task.lane_back = false;
-    has_two = dispatch_.has_gate() && !std::exchange(task.gate_back, false);
-    still_waits = task.open > 0;
-    go_on(task, aftermath);
+    still_waits = end_going_on(task, aftermath);
   }
-  // The task came back before, for another branch, and only lent its lane's permit again.
-  if (has_two) dispatch_.leave_gate(*waiter.lane(), aftermath);
-  // Waits that were accepted while the permit was away may need it to end, and another branch of
-  // this task may wait for them.
   if (still_waits) intake_.room_shrank(waiter.group_key(), aftermath);
-}
-
-// The gate has given `task` a permit. If the lane's permit was given back meanwhile, the task
-// enters its lane, and the caller calls leave_gate() with the returned lane.
-Lane* Waits::has_global_permit(OfTask& task, Aftermath& aftermath) {
-  Lane& lane = *task.waiter.lane();
-  WaitGraph::instance().came_back_through_gate(task.waiter);
-  {
-    MutexLock lock(mutex_);
-    if (!task.lane_back) {
-      task.gate_back = false;
-      go_on(task, aftermath);
-      return nullptr;
-    }
-  }
-  return_by(task, Next::kEnterLane, aftermath);
-  return &lane;
 }
 
 }  // namespace keyway

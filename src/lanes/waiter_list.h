@@ -37,6 +37,15 @@ class WaiterList {
     ends_.next = &waiter;
   }
 
+  // In front of `place`, which is in the list, or its end_marker().
+  static void insert_before(const Waiter& place, Waiter& waiter) {
+    auto& next = const_cast<Waiter&>(place);
+    waiter.next = &next;
+    waiter.previous = next.previous;
+    next.previous->next = &waiter;
+    next.previous = &waiter;
+  }
+
   // REQUIRES: not empty.
   Waiter& pop_front() {
     Waiter& waiter = *ends_.next;

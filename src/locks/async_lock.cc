@@ -66,12 +66,13 @@ bool AsyncLock::begin(std::coroutine_handle<> coroutine) {
 LockTable::Held AsyncLock::end() {
   on_stop_.reset();  // waits for a callback that runs elsewhere just now
   wait_.forget();
+  if (refusal != nullptr) throw Exception(*std::move(refusal));
   if (cancelled) {
     throw CancelledError("the task was cancelled while it waited for key \"" + std::string(key_) +
                          '"');
   }
   if (operation == nullptr) return {entry, 0, mode};
-  ++operation->locks_held;
+  operation->count_lock();
   return {entry, operation->id(), mode};
 }
 

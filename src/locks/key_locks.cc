@@ -102,7 +102,7 @@ KeyLocks::Guard KeyLocks::lock(std::string_view key, LockMode mode) {
   LockEntry* entry = table_->try_acquire(key, hash, &operation, id, mode);
   if (entry == nullptr) [[unlikely]]
     return lock_waiting(key, hash, operation, mode, nullptr, {});
-  ++operation.locks_held;
+  operation.count_lock();
   if (logs_) [[unlikely]]
     log_acquired(key);
   return {*this, *entry, id, mode};
@@ -115,7 +115,7 @@ KeyLocks::Guard KeyLocks::try_lock(std::string_view key, LockMode mode) {
   const std::uint64_t id = operation.id();
   LockEntry* entry = table_->try_acquire(key, hash, &operation, id, mode);
   if (entry == nullptr) return {};
-  ++operation.locks_held;
+  operation.count_lock();
   if (logs_) log_acquired(key);
   return {*this, *entry, id, mode};
 }
@@ -151,7 +151,8 @@ KeyLocks::Guard KeyLocks::lock_waiting(std::string_view key, std::size_t hash,
     }
   }
   wait.end();
-  ++operation.locks_held;
+  if (waiter.refusal != nullptr) throw Exception(*std::move(waiter.refusal));
+  operation.count_lock();
   if (logs_) log_acquired(key);
   return {*this, *waiter.entry, operation.id(), mode};
 }
@@ -201,7 +202,7 @@ bool KeyLocks::LockAwaiter::suspend(std::coroutine_handle<> coroutine,
   const Operation* operation = context != nullptr ? &context->operation : nullptr;
   const std::uint64_t id = operation != nullptr ? operation->id() : 0;
   if (LockEntry* entry = locks_.table_->try_acquire(key_, hash, operation, id, mode_)) {
-    if (operation != nullptr) ++operation->locks_held;
+    if (operation != nullptr) operation->count_lock();
     guard_ = Guard(locks_, *entry, id, mode_);
     return false;
   }
@@ -224,14 +225,13 @@ void KeyLocks::release(const Guard& guard, const char* signal) noexcept {
   if (logs_) [[unlikely]]
     return release_logging(guard, signal);
   const Operation& operation = detail::CurrentTaskScope::current();
-  if (operation.is(guard.operation_)) [[likely]]
-    --operation.locks_held;
+  operation.count_release(guard.operation_);
   table_->release({guard.entry_, guard.operation_, guard.mode_});
 }
 
 void KeyLocks::release_logging(const Guard& guard, const char* signal) noexcept {
   const Operation& operation = detail::CurrentTaskScope::current();
-  if (operation.is(guard.operation_)) --operation.locks_held;
+  operation.count_release(guard.operation_);
   const std::string key(guard.entry_->key());
   log("Releasing lock for key: ", key, signal);
   table_->release({guard.entry_, guard.operation_, guard.mode_});
@@ -244,7 +244,7 @@ void KeyLocks::unlock(std::string_view key, LockMode mode) {
   const std::optional<std::uint64_t> owner =
       table_->release_one(key, LockTable::hash(key), operation.id(), mode);
   KEYWAY_CHECK(owner.has_value(), "a KeyLock is unlocked that is not held");
-  if (operation.is(*owner)) --operation.locks_held;
+  operation.count_release(*owner);
   if (logs_) log("Lock released for key: ", key);
 }
 
@@ -256,7 +256,7 @@ std::string_view KeyLocks::Guard::key() const {
 void KeyLocks::Guard::disown() {
   if (locks_ == nullptr || operation_ == 0) return;
   const Operation& operation = detail::CurrentTaskScope::current();
-  if (operation.is(operation_)) --operation.locks_held;
+  operation.count_release(operation_);
   locks_->table_->disown({entry_, operation_, mode_});
   operation_ = 0;
 }

@@ -1,8 +1,10 @@
 // A waiter in a lock's line gets the lock before those behind it, and may then need a permit or a thread to go on. A
 // wait behind it that would keep these for ever is refused.
+#include <algorithm>
 #include <latch>
 #include <optional>
 #include <string_view>
+#include <thread>
 
 #include <gtest/gtest.h>
 
@@ -10,6 +12,8 @@
 #include "keyway/key_locks.h"
 #include "keyway/testing/sim_scheduler.h"
 #include "keyway/thread_pool.h"
+#include "locks/lock_table.h"
+#include "runtime/wait_graph.h"
 #include "support/jobs.h"
 #include "support/own_process.h"
 
@@ -38,6 +42,72 @@ Task<std::optional<ErrorCode>> refusal_async(KeyLocks& locks, std::string_view k
     co_return exception.code();
   }
   co_return std::nullopt;
+}
+
+// ---- a waiter in front that holds nothing
+
+// The waits of a thread that holds nothing are not in the graph. A task behind it in line depends on the holder all the
+// same, and the holder waits for that task.
+TEST(LockLine, AWaitBehindAThreadThatHoldsNothingSeesTheHolder) {
+  expect_ends([] {
+    for (const LockMode of_thread : {LockMode::kExclusive, LockMode::kShared}) {
+      KeyLocks locks;
+      GroupExecutor executor({}, {.threads = 2});
+      std::latch is_held(1);
+      std::latch is_known(1);
+      std::optional<ErrorCode> code;
+      TaskHandle<void> holder;
+      const auto behind = [&] {
+        is_known.wait();
+        const detail::TaskCore& task = detail::HandleAccess::core(holder);
+        while (WaitGraph::instance().waits_for(task).empty()) std::this_thread::yield();
+        code = refusal(locks, "k");
+      };
+      holder = executor.submit("a", "holder", [&] {
+        const KeyLocks::Guard guard = locks.lock("k");
+        is_held.count_down();
+        while (locks.explain("k").waiting == 0) std::this_thread::yield();
+        (void)executor.submit("b", "behind", behind).join();
+      });
+      is_known.count_down();
+      is_held.wait();
+      std::thread waits([&] { (void)locks.lock("k", of_thread); });
+      EXPECT_TRUE(holder.join().ok());
+      waits.join();
+      EXPECT_EQ(code, ErrorCode::kWaitCycle);
+    }
+  });
+}
+
+// A waiter without a coroutine or thread behind it.
+struct BareWaiter final : detail::LockWaiter {
+  explicit BareWaiter(const detail::Operation& who)
+      : LockWaiter(&who, LockMode::kExclusive, /*leaves=*/false) {}
+  void granted() noexcept override {}
+};
+
+// A refused waiter leaves the graph first, and the line a moment later.
+TEST(LockLine, AWaitLooksPastAWaiterThatWasRefused) {
+  detail::LockTable table;
+  const std::size_t hash = detail::LockTable::hash("k");
+  const detail::Operation holder;
+  const detail::Operation operations[3];
+  BareWaiter first(operations[0]);
+  BareWaiter refused(operations[1]);
+  BareWaiter last(operations[2]);
+  detail::LockEntry* entry =
+      table.try_acquire("k", hash, &holder, holder.id(), LockMode::kExclusive);
+  ASSERT_NE(entry, nullptr);
+  for (BareWaiter* waiter : {&first, &refused, &last}) {
+    waiter->in_graph = waiter != &refused;
+    (void)table.acquire_or_wait("k", hash, *waiter);
+  }
+  const auto in_the_way = table.with_entry("k", hash, [&](const detail::LockEntry* of) {
+    return detail::holders_in_the_way(*of, operations[2], LockMode::kExclusive, &last);
+  });
+  EXPECT_EQ(std::count(in_the_way.begin(), in_the_way.end(), operations[0].id()), 1);
+  for (BareWaiter* waiter : {&first, &refused, &last}) EXPECT_TRUE(table.withdraw(hash, *waiter));
+  table.release({entry, holder.id(), LockMode::kExclusive});
 }
 
 // ---- a permit of the waiter in front

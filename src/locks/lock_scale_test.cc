@@ -1,4 +1,5 @@
 // A wait for a lock costs the same however many others wait for it.
+#include <chrono>
 #include <cstdint>
 
 #include <gtest/gtest.h>
@@ -13,30 +14,82 @@ namespace {
 
 using testing::SimScheduler;
 
-// For tasks that want to share a lock which another operation holds exclusively.
-double seconds(int count) {
+// Tasks that share a lock, and hold it until the executor is shut down.
+struct Sharing {
+  explicit Sharing(int count) : tasks(count) {}
+
+  void post() {
+    const auto share = [this]() -> Task<void> {
+      const KeyLocks::Guard mine = co_await locks.lock_async("k", LockMode::kShared);
+      co_await sleep_for(std::chrono::hours(1));
+    };
+    for (int i = 0; i < tasks; ++i) EXPECT_TRUE(executor.post("g", share).ok());
+  }
+  std::uint64_t waiting() const { return locks.explain("k").waiting; }
+  double seconds_of(auto run) {
+    const double began = cpu_seconds();
+    run();
+    sim.run_ready();
+    return cpu_seconds() - began;
+  }
+  void end() {
+    executor.shutdown();  // ends the waits and the sleeps
+    sim.run_until_idle();
+  }
+
+  const int tasks;
   SimScheduler sim;
   KeyLocks locks;
-  GroupExecutor executor({.default_group = {.max_concurrency = kUnlimited}}, sim);
-  KeyLocks::Guard guard = locks.lock("k");
-  for (int i = 0; i < count; ++i) {
-    const auto wait = [&]() -> Task<void> {
-      const KeyLocks::Guard mine = co_await locks.lock_async("k", LockMode::kShared);
-    };
-    EXPECT_TRUE(executor.post("g", wait).ok());
-  }
-  const double began = cpu_seconds();
-  sim.run_ready();
-  const double took = cpu_seconds() - began;
-  EXPECT_EQ(locks.explain("k").waiting, static_cast<std::uint64_t>(count));
-  executor.shutdown();  // ends the waits
-  sim.run_until_idle();
-  guard.release();
-  return took;
-}
+  GroupExecutor executor{{.default_group = {.max_concurrency = kUnlimited}}, sim};
+};
+
+constexpr int kFew = 500;
+constexpr int kMany = 20'000;
 
 TEST(LockScale, SharedWaitersBehindAnExclusiveHolderDoNotSearchTheLine) {
-  expect_cost_stays(seconds, 500, 20'000);
+  const auto seconds = [](int count) {
+    Sharing sharing(count);
+    KeyLocks::Guard guard = sharing.locks.lock("k");
+    sharing.post();
+    const double took = sharing.seconds_of([] {});
+    EXPECT_EQ(sharing.waiting(), static_cast<std::uint64_t>(count));
+    guard.release();
+    sharing.end();
+    return took;
+  };
+  expect_cost_stays(seconds, kFew, kMany);
+}
+
+TEST(LockScale, AGrantToManySharedWaitersDoesNotLookAtAllOfThemForEach) {
+  const auto seconds = [](int count) {
+    Sharing sharing(count);
+    KeyLocks::Guard guard = sharing.locks.lock("k");
+    sharing.post();
+    sharing.sim.run_ready();
+    const double took = sharing.seconds_of([&] { guard.release(); });
+    EXPECT_EQ(sharing.waiting(), 0U);
+    EXPECT_EQ(sharing.locks.holders("k").size(), static_cast<std::size_t>(count));
+    sharing.end();
+    return took;
+  };
+  expect_cost_stays(seconds, kFew, kMany);
+}
+
+TEST(LockScale, ASharedWaiterBehindAnExclusiveOneDoesNotLookAtAllHolders) {
+  const auto seconds = [](int count) {
+    Sharing sharing(count);
+    sharing.post();
+    sharing.sim.run_ready();
+    EXPECT_EQ(sharing.locks.holders("k").size(), static_cast<std::size_t>(count));
+    const auto want = [&]() -> Task<void> { (void)co_await sharing.locks.lock_async("k"); };
+    EXPECT_TRUE(sharing.executor.post("g", want).ok());
+    sharing.post();
+    const double took = sharing.seconds_of([] {});
+    EXPECT_EQ(sharing.waiting(), static_cast<std::uint64_t>(count) + 1);
+    sharing.end();
+    return took;
+  };
+  expect_cost_stays(seconds, kFew, kMany);
 }
 
 }  // namespace

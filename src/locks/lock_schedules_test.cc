@@ -201,9 +201,23 @@ class Schedule {
     }
   }
 
+  // Perhaps in a part of the operation, which has the lock when the part has ended.
   Task<void> lock(const Name& me, std::string key, LockMode mode, HeldKeys& held) {
     say(me + " wants " + key + ' ' + to_string(mode));
     keys_[key].line.push_back({me, mode, holds(me, key)});
+    switch (below(6)) {
+      case 0:
+        co_await when_all(take(me, key, mode, held));
+        break;
+      case 1:
+        co_await when_all(take(me, key, mode, held), nap());
+        break;
+      default:
+        co_await take(me, key, mode, held);
+    }
+  }
+
+  Task<void> take(Name me, std::string key, LockMode mode, HeldKeys& held) {
     try {
       KeyLocks::Guard guard = co_await locks_.lock_async(key, mode);
       check_turn(me, key, mode);
@@ -218,6 +232,7 @@ class Schedule {
       if (error.code() == ErrorCode::kCancelled) throw;
     }
   }
+  Task<void> nap() { co_await sleep_for(microseconds(below(20))); }
 
   KeyLocks::Guard try_lock(const Name& me, const std::string& key, LockMode mode) {
     keys_[key].line.push_back({me, mode, holds(me, key)});

@@ -23,44 +23,62 @@ bool is_within(const Operation* operation, std::uint64_t id) {
 
 bool is_held(const LockEntry& entry) { return (entry.hold.exclusive | entry.hold.shared) != 0; }
 
+bool has_others(const LockEntry& entry) {
+  return !entry.plain && entry.extra != nullptr && !entry.extra->others.empty();
+}
+
 template <class Test>  // bool test(const LockHold&)
 bool all_holds(const LockEntry& entry, Test test) {
   if (!is_held(entry)) return true;
   if (!test(entry.hold)) return false;
-  return entry.plain || entry.extra == nullptr ||
-         std::all_of(entry.extra->others.begin(), entry.extra->others.end(), test);
+  return !has_others(entry) || std::all_of(entry.extra->others.begin(), entry.extra->others.end(),
+                                           [&](const auto& other) { return test(other.second); });
 }
 
 bool conflicts(const LockHold& hold, LockMode mode) {
   return mode == LockMode::kExclusive || hold.exclusive > 0;
 }
 
+// Constant time, however many share the lock: a shared request looks at them only if one of them is exclusive, and an
+// exclusive one stops at the first that is not its own.
 bool may_hold(const LockEntry& entry, const Operation* operation, LockMode mode) {
-  return all_holds(entry, [&](const LockHold& hold) {
+  const auto allows = [&](const LockHold& hold) {
     return !conflicts(hold, mode) || is_within(operation, hold.operation);
-  });
+  };
+  const bool only_shared =
+      mode == LockMode::kShared && has_others(entry) && !entry.extra->others.has_exclusive();
+  return only_shared ? allows(entry.hold) : all_holds(entry, allows);
 }
 
+// Whether the operation or one of its parents holds the lock.
 bool reenters(const LockEntry& entry, const Operation* operation) {
-  return operation != nullptr && !all_holds(entry, [&](const LockHold& hold) {
-           return !operation->is_within(hold.operation);
+  const Operation* holds_locks = operation;
+  while (holds_locks != nullptr && holds_locks->locks_held() == 0) {
+    holds_locks = holds_locks->parent();
+  }
+  if (holds_locks == nullptr || !is_held(entry)) return false;
+  if (operation->is_within(entry.hold.operation)) return true;
+  if (!has_others(entry)) return false;
+  const OtherHolds& others = entry.extra->others;
+  for (const Operation* one = holds_locks; one != nullptr; one = one->parent()) {
+    if (one->locks_held() > 0 && one->has_id() && others.contains(one->id())) return true;
+  }
+  return others.has_parts() && std::any_of(others.begin(), others.end(), [&](const auto& other) {
+           return operation->is_within(other.second.operation);
          });
+}
+
+// The first in line who does not hold the lock already, or the end of the line.
+const Waiter* after_holders(const LockEntry& entry) {
+  const Waiter* place = entry.waiters.front();
+  while (place != entry.waiters.end_marker() && static_cast<const LockWaiter*>(place)->again) {
+    place = place->next;
+  }
+  return place;
 }
 
 void count(LockHold& hold, LockMode mode) {
   ++(mode == LockMode::kExclusive ? hold.exclusive : hold.shared);
-}
-
-template <class Test>
-LockHold* find_hold_if(LockEntry& entry, Test test) {
-  if (is_held(entry) && test(entry.hold)) return &entry.hold;
-  if (entry.plain || entry.extra == nullptr) return nullptr;
-  const auto found = std::find_if(entry.extra->others.begin(), entry.extra->others.end(), test);
-  return found == entry.extra->others.end() ? nullptr : &*found;
-}
-
-LockHold* find_hold(LockEntry& entry, std::uint64_t operation) {
-  return find_hold_if(entry, [&](const LockHold& hold) { return hold.operation == operation; });
 }
 
 LockEntry::Extra& extra_of(LockEntry& entry) {
@@ -70,22 +88,41 @@ LockEntry::Extra& extra_of(LockEntry& entry) {
 }
 
 void add_hold(LockEntry& entry, std::uint64_t operation, LockMode mode) {
-  LockHold* hold = find_hold(entry, operation);
-  if (hold == nullptr) {
-    hold = is_held(entry) ? &extra_of(entry).others.emplace_back() : &entry.hold;
-    hold->operation = operation;
-  }
-  count(*hold, mode);
+  if (!is_held(entry)) entry.hold.operation = operation;
+  if (entry.hold.operation == operation) return count(entry.hold, mode);
+  OtherHolds& others = extra_of(entry).others;
+  LockHold hold = others.extract(operation);
+  hold.operation = operation;
+  count(hold, mode);
+  others.insert(hold);
 }
 
-void remove_hold(LockEntry& entry, LockHold& hold, LockMode mode) {
-  std::uint32_t& times = mode == LockMode::kExclusive ? hold.exclusive : hold.shared;
-  KEYWAY_CHECK(times > 0, "a lock is released that is not held");
-  if (--times > 0 || (hold.exclusive | hold.shared) != 0) return;
-  hold.operation = 0;
-  if (entry.plain || entry.extra == nullptr || entry.extra->others.empty()) return;
-  std::swap(hold, entry.extra->others.back());
-  entry.extra->others.pop_back();
+void remove_hold(LockEntry& entry, std::uint64_t operation, LockMode mode) {
+  const auto remove_once = [&](LockHold& hold) {
+    std::uint32_t& times = mode == LockMode::kExclusive ? hold.exclusive : hold.shared;
+    KEYWAY_CHECK(times > 0, "a lock is released that is not held");
+    --times;
+    return (hold.exclusive | hold.shared) != 0;
+  };
+  if (is_held(entry) && entry.hold.operation == operation) {
+    if (remove_once(entry.hold)) return;
+    entry.hold = has_others(entry) ? entry.extra->others.extract_any() : LockHold{};
+    return;
+  }
+  KEYWAY_CHECK(has_others(entry), "a lock is released that is not held");
+  LockHold hold = entry.extra->others.extract(operation);
+  if (remove_once(hold)) entry.extra->others.insert(hold);
+}
+
+// The operation of the first hold for which the test is true.
+template <class Test>  // bool test(const LockHold&)
+std::optional<std::uint64_t> find_holder(const LockEntry& entry, Test test) {
+  std::optional<std::uint64_t> found;
+  all_holds(entry, [&](const LockHold& hold) {
+    if (test(hold)) found = hold.operation;
+    return !found;
+  });
+  return found;
 }
 
 }  // namespace
@@ -122,7 +159,8 @@ LockTable::Entered LockTable::acquire_or_wait(std::string_view key, std::size_t 
     add_hold(*entry, id, waiter.mode);
     return Entered::kHasIt;
   }
-  waiter.again ? entry->waiters.push_front(waiter) : entry->waiters.push_back(waiter);
+  WaiterList::insert_before(waiter.again ? *after_holders(*entry) : *entry->waiters.end_marker(),
+                            waiter);
   entry->plain = false;
   return entry->waiters.front() == &waiter ? Entered::kIsFirst : Entered::kWaits;
 }
@@ -146,9 +184,7 @@ bool LockTable::withdraw(std::size_t hash, LockWaiter& waiter, bool cancels) {
 }
 
 LockTable::News LockTable::release_crowded(Shard& shard, const Held& held) {
-  LockHold* hold = find_hold(*held.entry, held.operation);
-  KEYWAY_CHECK(hold != nullptr, "a lock is released that is not held");
-  remove_hold(*held.entry, *hold, held.mode);
+  remove_hold(*held.entry, held.operation, held.mode);
   return pass_on(shard, *held.entry);
 }
 
@@ -156,7 +192,7 @@ std::optional<std::uint64_t> LockTable::release_one(std::string_view key, std::s
                                                     std::uint64_t operation, LockMode mode) {
   Shard& shard = shard_of(hash);
   News news;
-  std::uint64_t owner = 0;
+  std::optional<std::uint64_t> holder;
   {
     SpinGuard guard(shard.lock);
     LockEntry* entry = find(shard, key, hash);
@@ -164,24 +200,65 @@ std::optional<std::uint64_t> LockTable::release_one(std::string_view key, std::s
     const auto has_mode = [&](const LockHold& hold) {
       return (mode == LockMode::kExclusive ? hold.exclusive : hold.shared) > 0;
     };
-    LockHold* hold = find_hold(*entry, operation);
-    if (hold == nullptr || !has_mode(*hold)) hold = find_hold_if(*entry, has_mode);
-    if (hold == nullptr) return std::nullopt;
-    owner = hold->operation;
-    remove_hold(*entry, *hold, mode);
+    holder = find_holder(*entry, [&](const LockHold& one) {
+      return has_mode(one) && owner_of(one.operation) == operation;
+    });
+    if (!holder) holder = find_holder(*entry, has_mode);
+    if (!holder) return std::nullopt;
+    remove_hold(*entry, *holder, mode);
     news = pass_on(shard, *entry);
   }
   news.tell();
-  return owner;
+  return holder;
 }
 
 void LockTable::disown(const Held& held) {
   Shard& shard = shard_of(held.entry->hash);
   SpinGuard guard(shard.lock);
-  LockHold* hold = find_hold(*held.entry, held.operation);
-  KEYWAY_CHECK(hold != nullptr, "a lock is given away that is not held");
   add_hold(*held.entry, 0, held.mode);
-  remove_hold(*held.entry, *find_hold(*held.entry, held.operation), held.mode);
+  remove_hold(*held.entry, held.operation, held.mode);
+}
+
+Waiter* LockTable::look_again(std::string_view key, std::size_t hash) {
+  Shard& shard = shard_of(hash);
+  News news;
+  {
+    SpinGuard guard(shard.lock);
+    LockEntry* entry = find(shard, key, hash);
+    if (entry == nullptr || entry->waiters.empty()) return nullptr;
+    // Those who now hold the lock already move to the front, in their order.
+    const Waiter* place = after_holders(*entry);
+    for (Waiter* one = const_cast<Waiter*>(place); one != entry->waiters.end_marker();) {
+      auto& waiter = static_cast<LockWaiter&>(*one);
+      one = one->next;
+      if (!reenters(*entry, waiter.operation)) continue;
+      waiter.again = true;
+      if (place == &waiter) {
+        place = one;
+        continue;
+      }
+      WaiterList::unlink(waiter);
+      WaiterList::insert_before(*place, waiter);
+    }
+    news = pass_on(shard, *entry);
+  }
+  if (news.comes_first != nullptr) futex_wake_one(*news.comes_first);
+  return news.granted;
+}
+
+Waiter* LockTable::refuse(std::size_t hash, LockWaiter& waiter, Error error) {
+  Shard& shard = shard_of(hash);
+  News news;
+  {
+    SpinGuard guard(shard.lock);
+    if (!WaiterList::linked(waiter)) return nullptr;
+    WaiterList::unlink(waiter);
+    waiter.refusal = std::make_unique<Error>(std::move(error));
+    news = pass_on(shard, *waiter.entry);
+  }
+  if (news.comes_first != nullptr) futex_wake_one(*news.comes_first);
+  waiter.next = news.granted;
+  return &waiter;
 }
 
 std::size_t LockTable::size() const {
@@ -228,11 +305,7 @@ LockTable::News LockTable::pass_on(Shard& shard, LockEntry& entry) {
 }
 
 void LockTable::News::tell() const {
-  for (Waiter* next = granted; next != nullptr;) {
-    auto& waiter = static_cast<LockWaiter&>(*next);
-    next = next->next;
-    waiter.granted();
-  }
+  LockWaiter::tell_granted(granted);
   if (comes_first != nullptr) futex_wake_one(*comes_first);
 }
 
@@ -242,51 +315,60 @@ std::vector<LockHold> holds_of(const LockEntry& entry) {
     holds.push_back(hold);
     return true;
   });
+  std::sort(holds.begin(), holds.end(),
+            [](const LockHold& a, const LockHold& b) { return a.operation < b.operation; });
   return holds;
 }
 
 namespace {
 
-// Waiters ahead of `waiter` get the lock first, and then need a thread and perhaps permits to go
-// on. Only the next one ahead is added, because its own wait depends on those before it. A waiter
-// with a timeout may leave the line, so the search goes on past it.
-void add_those_in_front(const LockEntry& entry, const Operation& operation,
-                        const LockWaiter* waiter, std::vector<std::uint64_t>& found) {
+// The holders that a waiter behind others depends on.
+enum class InTheWay { kThoseInConflict, kAll, kNone };  // kNone: by way of the waiters ahead only
+
+// Adds the waiters ahead of `waiter`: they get the lock first, and then need a thread and perhaps permits to go on. Only
+// the next waiter ahead is added, because its own wait depends on the waiters before it. The search goes on past a waiter
+// that may leave the line, by a timeout or a race, and past a waiter outside the graph: a thread that holds nothing, or a
+// waiter whose wait was just refused. An exclusive waiter ahead needs all holders to release, and so do the waiters behind
+// it: they depend on the holders through the added waiter, if that is the exclusive one or stands behind it.
+InTheWay add_those_in_front(const LockEntry& entry, const Operation& operation,
+                            const LockWaiter* waiter, std::vector<std::uint64_t>& found) {
   const bool stands_in_line = waiter != nullptr && WaiterList::linked(*waiter);
   const Waiter* place = stands_in_line ? waiter : nullptr;  // null: the end of the line
+  bool has_next = false;
+  InTheWay holders = InTheWay::kThoseInConflict;
   while ((place = entry.waiters.in_front_of(place)) != nullptr) {
     const auto& ahead = static_cast<const LockWaiter&>(*place);
-    if (ahead.operation != nullptr && !operation.is_within(ahead.operation->id())) {
-      found.push_back(ahead.operation->id());
-    }
-    if (ahead.operation != nullptr && !ahead.bounded) return;
+    const bool is_added = ahead.operation != nullptr && !operation.is_within(ahead.operation->id());
+    if (is_added && !has_next) found.push_back(ahead.operation->id());
+    const bool may_leave =
+        ahead.bounded || (ahead.operation != nullptr && ahead.operation->is_in_race());
+    if (may_leave) continue;
+    has_next = has_next || (is_added && ahead.in_graph);
+    if (ahead.mode == LockMode::kShared) continue;
+    holders = InTheWay::kAll;
+    // Of a waiter that holds the lock already, the wait does not depend on its own hold.
+    if (!ahead.again && has_next) return InTheWay::kNone;
   }
+  return holders;
 }
 
 }  // namespace
 
-// A shared request does not conflict with shared holds. But if an exclusive waiter stands ahead of
-// it, that waiter needs all holders to release, so all of them are in the way.
+// An operation that already holds the lock is granted it ahead of the line.
 std::vector<std::uint64_t> holders_in_the_way(const LockEntry& entry, const Operation& operation,
                                               LockMode mode, const LockWaiter* waiter) {
   std::vector<std::uint64_t> found;
-  bool all = mode == LockMode::kExclusive ||
-             all_holds(entry, [](const LockHold& hold) { return hold.exclusive > 0; });
-  for (auto one = entry.waiters.begin(); !all && one != entry.waiters.end(); ++one) {
-    if (&*one == waiter) break;
-    const auto& ahead = static_cast<const LockWaiter&>(*one);
-    all = ahead.mode == LockMode::kExclusive && !ahead.bounded;
-  }
+  const InTheWay holders = reenters(entry, &operation)
+                               ? InTheWay::kThoseInConflict
+                               : add_those_in_front(entry, operation, waiter, found);
+  if (holders == InTheWay::kNone) return found;
   all_holds(entry, [&](const LockHold& hold) {
-    if ((all || hold.exclusive > 0) && !operation.is_within(hold.operation)) {
-      found.push_back(hold.operation);
+    if ((holders == InTheWay::kAll || conflicts(hold, mode)) &&
+        !operation.is_within(hold.operation)) {
+      found.push_back(owner_of(hold.operation));
     }
     return true;
   });
-  // An operation that already holds the lock is granted it ahead of the line.
-  const bool holds =
-      !all_holds(entry, [&](const LockHold& hold) { return !operation.is_within(hold.operation); });
-  if (!holds) add_those_in_front(entry, operation, waiter, found);
   return found;
 }
 

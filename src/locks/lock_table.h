@@ -3,9 +3,9 @@
 // One spin lock per shard is taken once to lock and once to unlock. A shard has room for one key in its own cache
 // line, which is all that most locks ever touch; a key that finds it taken gets a block of its own.
 //
-// A hold is counted for the operation that took it. Who wants a lock may have it when all holds that are in the way
-// are its own, or belong to operations of which it is a part: so a branch of when_all() may lock what its parent has
-// locked, but two branches exclude each other.
+// A hold is counted for the operation that took it, and belongs to owner_of() that. Who wants a lock may have it when
+// all holds that are in the way are its own, or belong to operations of which it is a part: so a branch of when_all()
+// may lock what its parent has locked, but two branches exclude each other.
 //
 // Thread safety: every method from any thread. Nobody is woken, and no user code runs, under a shard's lock.
 // Lifetime: when it is destroyed, nobody may hold or wait for a lock.
@@ -24,19 +24,9 @@
 #include "keyway/detail/lock_waiter.h"
 #include "keyway/detail/short_text.h"
 #include "lanes/waiter_list.h"
+#include "locks/lock_holds.h"
 
 namespace keyway::detail {
-
-struct LockHold {
-  static LockHold once(std::uint64_t operation, LockMode mode) {
-    return {operation, mode == LockMode::kExclusive ? 1U : 0U, mode == LockMode::kShared ? 1U : 0U};
-  }
-  bool operator==(const LockHold&) const = default;
-
-  std::uint64_t operation = 0;  // 0: nobody that is known
-  std::uint32_t exclusive = 0;  // how often
-  std::uint32_t shared = 0;
-};
 
 // A key that is held, or waited for.
 struct LockEntry {
@@ -55,7 +45,7 @@ struct LockEntry {
   LockEntry* next = nullptr;  // in its bucket
   struct Extra {
     std::unique_ptr<char[]> long_key;
-    std::vector<LockHold> others;  // more holds, if the first is one
+    OtherHolds others;  // empty if the first is not held
   };
   std::unique_ptr<Extra> extra;  // null: neither
 };
@@ -115,6 +105,9 @@ class LockTable {
                                            std::uint64_t operation, LockMode mode);
   // The hold belongs to nobody from now on.
   void disown(const Held& held);
+  // See WantedLock. Both return those who are to be told.
+  Waiter* look_again(std::string_view key, std::size_t hash);
+  Waiter* refuse(std::size_t hash, LockWaiter& waiter, Error error);
 
   // Calls visit(const LockEntry*), null if there is none, under the shard's lock.
   template <class Visit>
@@ -176,7 +169,7 @@ class LockTable {
   std::array<Shard, kShards> shards_;
 };
 
-// REQUIRES, as what follows: the lock of the entry's shard.
+// REQUIRES, as what follows: the lock of the entry's shard. In the order of the operations' ids.
 std::vector<LockHold> holds_of(const LockEntry& entry);
 
 // Who is in the way of `operation`, if it wants the lock and stands, or would stand, at `waiter`'s place: the ids

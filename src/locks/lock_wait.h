@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "locks/lock_table.h"
-#include "runtime/permitless_edges.h"
 #include "runtime/wait_graph.h"
 
 namespace keyway::detail {
@@ -17,7 +16,7 @@ class LockWait final : private WantedLock {
  public:
   LockWait(LockTable& table, std::string_view key, std::size_t hash, LockWaiter& waiter)
       : table_(table), key_(key), hash_(hash), waiter_(waiter) {}
-  ~LockWait() { forget(); }
+  ~LockWait() = default;
   LockWait(const LockWait&) = delete;
   LockWait& operator=(const LockWait&) = delete;
 
@@ -35,15 +34,26 @@ class LockWait final : private WantedLock {
   // The same for a thread: blocks until the task has its permits.
   void end();
   // Unlinks the wait, when the waiter has gone on.
-  void forget();
+  void forget() { linked_ = nullptr; }
 
  private:
-  // Once, for the first edge of this wait that is linked.
-  void stand_in_line() override {
+  void linked() override {
+    waiter_.in_graph = true;
+    stand_in_line();
+  }
+  void unlinked() override { waiter_.in_graph = false; }
+  // Once: for the first edge of this wait that is linked, or if none is.
+  void stand_in_line() {
     if (std::exchange(stood_in_line_, true)) return;
     entered_ = table_.acquire_or_wait(key_, hash_, waiter_);
   }
   std::vector<std::uint64_t> in_the_way_of(const Operation& waiter) const override;
+  Granted look_again() override {
+    return {table_.look_again(key_, hash_), &LockWaiter::tell_granted};
+  }
+  Granted refuse(Error error) override {
+    return {table_.refuse(hash_, waiter_, std::move(error)), &LockWaiter::tell_granted};
+  }
   std::string name() const override { return "key \"" + std::string(key_) + '"'; }
 
   LockTable& table_;
@@ -52,11 +62,7 @@ class LockWait final : private WantedLock {
   LockWaiter& waiter_;
   bool stood_in_line_ = false;
   LockTable::Entered entered_ = LockTable::Entered::kCancelled;
-  std::unique_ptr<TaskWait> of_task_;
-  PermitlessEdges of_permitless_;
-  // For a waiter that is not a task.
-  WaitGraph::Edge edge_;
-  bool linked_ = false;
+  std::unique_ptr<TaskWait> linked_;
 };
 
 }  // namespace keyway::detail

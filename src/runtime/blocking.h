@@ -6,6 +6,7 @@
 // possible, the WaitGraph refuses the wait. So every accepted wait leaves a thread for its target.
 #pragma once
 
+#include <chrono>
 #include <concepts>
 #include <cstdint>
 #include <optional>
@@ -69,11 +70,21 @@ class BlockingRegion {
   Scheduler* const scheduler_;
 };
 
+// The longest time that a loop yields: on a busy core, one yield may take some milliseconds.
+inline constexpr std::chrono::microseconds kLongestYielding{200};
+
 template <Waitable T>
 bool spin_for(T& what, int spins, int yields) {
-  for (int i = 0; i < spins + yields; ++i) {
+  for (int i = 0; i < spins; ++i) {
     if (what.done()) return true;
-    i < spins ? cpu_relax() : yield_thread();
+    cpu_relax();
+  }
+  if (yields == 0) return what.done();
+  const auto until = std::chrono::steady_clock::now() + kLongestYielding;
+  for (int i = 0; i < yields; ++i) {
+    if (what.done()) return true;
+    yield_thread();
+    if (std::chrono::steady_clock::now() > until) break;
   }
   return what.done();
 }

@@ -10,8 +10,11 @@ namespace keyway::detail {
 class CurrentTaskScope {
  public:
   // A plain task, or a coroutine until it has begun. `parent`: of one that its caller runs.
-  explicit CurrentTaskScope(TaskCore* task, const Operation* parent = nullptr)
+  // `passes_locks_on`: see Operation.
+  explicit CurrentTaskScope(TaskCore* task, const Operation* parent = nullptr,
+                            bool passes_locks_on = false)
       : own_(parent, task), operation_(&own_), outer_(ThreadContext::here().innermost_scope) {
+    if (passes_locks_on) own_.set_passes_locks_on();
     ThreadContext::here().innermost_scope = this;
   }
   // A coroutine. REQUIRES: the operation is there as long as this, or until continue_as().
@@ -19,7 +22,10 @@ class CurrentTaskScope {
       : operation_(&operation), outer_(ThreadContext::here().innermost_scope) {
     ThreadContext::here().innermost_scope = this;
   }
-  ~CurrentTaskScope() { ThreadContext::here().innermost_scope = outer_; }
+  ~CurrentTaskScope() {
+    own_.pass_locks_on();
+    ThreadContext::here().innermost_scope = outer_;
+  }
   CurrentTaskScope(const CurrentTaskScope&) = delete;
   CurrentTaskScope& operator=(const CurrentTaskScope&) = delete;
 
@@ -29,8 +35,15 @@ class CurrentTaskScope {
 
   static const Operation& current() {
     const ThreadContext& here = ThreadContext::here();
-    if (here.innermost_scope != nullptr) return *here.innermost_scope->operation_;
-    return here.outside != nullptr ? *here.outside : thread_;
+    return here.innermost_scope != nullptr ? *here.innermost_scope->operation_ : outside(here);
+  }
+  // The operation of a coroutine that this thread resumed is about to be destroyed. The scope stays until the resumption
+  // returns, and stands for the operation around it.
+  static void leave(const Operation& operation) {
+    const ThreadContext& here = ThreadContext::here();
+    CurrentTaskScope* const scope = here.innermost_scope;
+    if (scope == nullptr || scope->operation_ != &operation) return;
+    scope->operation_ = scope->outer_ != nullptr ? scope->outer_->operation_ : &outside(here);
   }
   // The running coroutine resumes the coroutine `operation`, of which it was a part. If a foreign
   // awaitable resumed it inside another task, the scope of that task stays as it is.
@@ -41,9 +54,13 @@ class CurrentTaskScope {
   }
 
  private:
+  static const Operation& outside(const ThreadContext& here) {
+    return here.outside != nullptr ? *here.outside : thread_;
+  }
+
   static constinit thread_local Operation thread_;
 
-  const TaskOperation own_;
+  TaskOperation own_;
   const Operation* operation_;
   CurrentTaskScope* const outer_;
 };

@@ -3,8 +3,8 @@
 #include <optional>
 
 #include "lanes/ready_queue.h"
+#include "runtime/linked_wait.h"
 #include "runtime/thread_wakeup.h"
-#include "runtime/wait_graph.h"
 
 namespace keyway::detail {
 
@@ -38,14 +38,14 @@ struct InlineRun::State {
   Atomic<bool> over{false};
   Atomic<std::uint32_t> changes{0};
   std::optional<Part> part;
-  WaitGraph::Edge edge;
+  PartWait wait;
+  TaskCore* holder = nullptr;  // the task whose permits the coroutine runs under
 };
 
 InlineRun::InlineRun(Scheduler& timers) : timers_(timers), state_(std::make_shared<State>()) {}
 
-InlineRun::~InlineRun() {
-  if (state_->part) WaitGraph::instance().end(state_->edge);
-}
+// A call of post() may keep the state a little longer, but not the operations that the edges refer to.
+InlineRun::~InlineRun() { state_->wait.end(); }
 
 void InlineRun::post(Runnable& runnable) {
   const std::shared_ptr<State> state = state_;
@@ -61,14 +61,14 @@ std::coroutine_handle<> InlineRun::done() noexcept {
 }
 
 void InlineRun::begin(const Operation& part) {
-  WaitGraph::Edge& edge = state_->edge;
-  edge.operation = &Operation::current();
-  edge.waiter = edge.operation->task();
-  edge.holds_permit = edge.waiter != nullptr && edge.waiter->holds_permits();
-  edge.work = &state_->part.emplace(part);
-  edge.block_this_thread();
+  const Operation& whole = Operation::current();
   part.is_awaited = true;
-  (void)WaitGraph::instance().begin_unchecked(edge);  // the coroutine's own waits are checked
+  // Not checked: the coroutine's own waits are.
+  (void)state_->wait.begin({.operation = whole,
+                            .work = &state_->part.emplace(part),
+                            .blocks = true,
+                            .can_refuse = false});
+  state_->holder = WaitingTasks::of(whole, /*blocks=*/true).holder;
 }
 
 void InlineRun::wait() {
@@ -79,10 +79,27 @@ void InlineRun::wait() {
       if (turn.again != nullptr) post(*turn.again);
     }
     if (state_->over.load(std::memory_order_acquire)) return;
-    const WaitEnd end = block(*state_, {.scheduler = &timers_});
+    sleep_until_posted();
+  }
+}
+
+// While the thread sleeps, its task may give back the permits that the waits of the coroutine, or of
+// other branches, need.
+void InlineRun::sleep_until_posted() {
+  std::unique_ptr<TaskWait> idle;
+  if (TaskCore* holder = state_->holder) {
+    idle = holder->owner().begin_sleep(*holder, 1 + ThreadContext::Starter::count(holder));
+  }
+  const auto block_until_done = [&](auto& target) {
+    const WaitEnd end = block(target, {.scheduler = &timers_});
     KEYWAY_CHECK(end == WaitEnd::kDone,
                  "a coroutine inside a task waits, but the simulation has nothing more to run");
-  }
+  };
+  block_until_done(*state_);
+  if (idle == nullptr) return;
+  ThreadWakeup back;
+  idle->end(back);
+  block_until_done(back);
 }
 
 }  // namespace keyway::detail

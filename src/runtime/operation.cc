@@ -8,6 +8,7 @@
 #include "base/mutex.h"
 #include "keyway/detail/task_core.h"
 #include "runtime/current_task.h"
+#include "runtime/wait_graph.h"
 
 namespace keyway::detail {
 
@@ -27,6 +28,31 @@ struct Names {
   std::unordered_map<std::uint64_t, const TaskCore*> tasks KEYWAY_GUARDED_BY(mutex);
 };
 
+// What is known of the locks of parts.
+struct Parts {
+  struct Ended {
+    std::uint64_t whole = 0;  // has the locks of the part; 0: it has ended, too
+    std::uint32_t locks = 0;  // that are held
+  };
+  static Parts& instance() {
+    static Parts* parts = new Parts;
+    return *parts;
+  }
+  // The locks of a part that ends with `locks` of them go to `whole`. Returns how many are held.
+  std::uint32_t pass_on(std::uint64_t part, std::uint32_t locks, std::uint64_t whole)
+      KEYWAY_REQUIRES(mutex) {
+    if (const auto found = released.extract(part); !found.empty()) locks -= found.mapped();
+    if (locks > 0) ended[part] = {whole, locks};
+    return locks;
+  }
+
+  Mutex<> mutex;
+  // By id.
+  std::unordered_map<std::uint64_t, Ended> ended KEYWAY_GUARDED_BY(mutex);
+  // Of parts that have not ended: how many of their locks other operations have released.
+  std::unordered_map<std::uint64_t, std::uint32_t> released KEYWAY_GUARDED_BY(mutex);
+};
+
 std::uint64_t next_id() {
   constexpr std::uint64_t kBlock = 1024;
   static std::atomic<std::uint64_t> blocks{0};
@@ -40,19 +66,80 @@ std::uint64_t next_id() {
 
 constinit thread_local Operation CurrentTaskScope::thread_{};
 
-void Operation::draw_id() const {
-  id_ = next_id();
-  if (task_ == nullptr) return;
-  Names& names = Names::instance();
-  MutexLock lock(names.mutex);
-  names.tasks.emplace(id_, task_);
+std::uint64_t Operation::draw_id() const {
+  const std::uint64_t drawn = next_id() | (is_part() ? kPartBit : 0);
+  std::uint64_t id = 0;
+  // Branches may draw the id of the operation that they are parts of at the same time.
+  if (!id_.compare_exchange_strong(id, drawn, std::memory_order_relaxed)) return id;
+  if (task_ != nullptr) {
+    Names& names = Names::instance();
+    MutexLock lock(names.mutex);
+    names.tasks.emplace(drawn, task_);
+  }
+  return drawn;
 }
 
-void TaskOperation::forget_name() {
+void TaskOperation::end() {
+  if (locks_held() > 0) {
+    Parts& parts = Parts::instance();
+    MutexLock lock(parts.mutex);
+    if ((id() & kPartBit) != 0) (void)parts.pass_on(id(), locks_held(), 0);
+    for (auto& [part, ended] : parts.ended) {
+      if (ended.whole == id()) ended.whole = 0;
+    }
+  }
   if (task() == nullptr) return;
   Names& names = Names::instance();
   MutexLock lock(names.mutex);
   names.tasks.erase(id());
+}
+
+// Other parts of the parent may already wait for these locks, and can have them now.
+void Operation::pass_locks_to_parent() const noexcept {
+  const std::uint64_t whole = parent_->id();
+  {
+    Parts& parts = Parts::instance();
+    MutexLock lock(parts.mutex);
+    const std::uint32_t locks =
+        parts.pass_on(id(), locks_held_.exchange(0, std::memory_order_relaxed), whole);
+    if (locks == 0) return;
+    parent_->locks_held_.fetch_add(locks, std::memory_order_relaxed);
+  }
+  WaitGraph::instance().locks_passed_on(whole);
+}
+
+std::uint64_t owner_of_part(std::uint64_t id) {
+  Parts& parts = Parts::instance();
+  MutexLock lock(parts.mutex);
+  auto found = parts.ended.find(id);
+  while (found != parts.ended.end()) {
+    id = found->second.whole;
+    found = parts.ended.find(id);
+  }
+  return id;
+}
+
+std::size_t parts_with_locks() {
+  Parts& parts = Parts::instance();
+  MutexLock lock(parts.mutex);
+  return parts.ended.size() + parts.released.size();
+}
+
+// Each of the ended parts through which the lock has passed counts it.
+void Operation::count_release_of_part(std::uint64_t id) const {
+  Parts& parts = Parts::instance();
+  MutexLock lock(parts.mutex);
+  auto found = parts.ended.find(id);
+  while (found != parts.ended.end()) {
+    id = found->second.whole;
+    if (--found->second.locks == 0) parts.ended.erase(found);
+    found = parts.ended.find(id);
+  }
+  if (is(id)) {
+    locks_held_.fetch_sub(1, std::memory_order_relaxed);
+  } else if ((id & kPartBit) != 0) {
+    ++parts.released[id];
+  }
 }
 
 Scheduler* Operation::scheduler() const {
@@ -64,6 +151,7 @@ const Operation& Operation::current() { return CurrentTaskScope::current(); }
 
 std::string operation_name(std::uint64_t id) {
   if (id == 0) return "somebody";
+  id = owner_of(id);
   Names& names = Names::instance();
   {
     MutexLock lock(names.mutex);
@@ -71,6 +159,13 @@ std::string operation_name(std::uint64_t id) {
     if (found != names.tasks.end()) return name_of(*found->second);
   }
   return "thread " + std::to_string(id & kThreadMask);
+}
+
+const TaskCore* task_of_operation(std::uint64_t id) {
+  Names& names = Names::instance();
+  MutexLock lock(names.mutex);
+  const auto found = names.tasks.find(id);
+  return found != names.tasks.end() ? found->second : nullptr;
 }
 
 Scheduler* scheduler_that_resumes(std::uint64_t id) {

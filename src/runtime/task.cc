@@ -1,6 +1,7 @@
 #include "keyway/task.h"
 
 #include "runtime/current_task.h"
+#include "runtime/linked_wait.h"
 #include "runtime/thread_wakeup.h"
 #include "runtime/time_after.h"
 #include "runtime/wait_graph.h"
@@ -19,9 +20,35 @@ void resume_as(const Operation& operation, std::coroutine_handle<> coroutine) {
 }
 
 void continue_as(const Operation& operation) noexcept { CurrentTaskScope::continue_as(operation); }
+void leave_operation(const Operation& operation) noexcept { CurrentTaskScope::leave(operation); }
+
+namespace {
+
+// The task that counts which of its branches run. An InlineRun counts as one branch: it runs one
+// coroutine at a time.
+TaskCore* holder_that_counts(const Operation& operation) {
+  return operation.is_confined() ? nullptr : permit_holder(operation);
+}
+
+}  // namespace
+
+void branch_begins(const Operation& whole) {
+  if (TaskCore* task = holder_that_counts(whole)) task->owner().branch_begins(*task);
+}
+
+void start_branches(const Operation& whole, void (*start)(void*), void* argument) {
+  const ThreadContext::Starter starter(holder_that_counts(whole));
+  start(argument);
+}
+
+std::unique_ptr<TaskWait> begin_rest(const Operation& operation) {
+  TaskCore* task = permit_holder(operation);
+  if (task == nullptr) return nullptr;
+  return task->owner().begin_rest(*task, operation.is_confined() ? 0 : 1);
+}
 
 void branch_ends(const Operation& whole) noexcept {
-  if (TaskCore* task = whole.task()) task->owner().branch_ends(*task);
+  if (TaskCore* task = holder_that_counts(whole)) task->owner().branch_ends(*task);
 }
 
 // The timer, the stop callback and await_suspend() itself may meet. Who moves phase_ from kArmed to
@@ -29,33 +56,43 @@ void branch_ends(const Operation& whole) noexcept {
 // coroutine up yet.
 //
 //   kStarting -> kArmed   suspend(), at its end: from now on others may resume
-//   kStarting -> kOver    wake() during suspend(): suspend() then does not suspend
-//   kArmed    -> kOver    wake(): posts the resumption
+//   kStarting -> kOver    end() during suspend(): suspend() then resumes
+//   kArmed    -> kOver    end(): resumes
 bool SleepAwaiter::suspend(std::coroutine_handle<> coroutine, const TaskContext& context) {
   coroutine_ = coroutine;
   context_ = &context;
+  if (context.operation.parent() != nullptr && needs_permits_) {
+    if (TaskCore* task = holder_that_counts(context.operation)) {
+      sleep_ = task->owner().begin_sleep(*task, 1);
+    }
+  }
   Scheduler& scheduler = *context.scheduler;
   scheduler.add_timer(*this, time_after(scheduler.now(), duration_));
   if (context.stop.stop_possible()) on_stop_.emplace(context.stop, OnStop{this});
   Phase expected = kStarting;
-  // acq_rel: pairs with wake().
+  // acq_rel: pairs with end().
   if (phase_.compare_exchange_strong(expected, kArmed, std::memory_order_acq_rel)) return true;
   scheduler.cancel_timer(*this);
-  return false;
+  if (sleep_ == nullptr) return false;
+  go_on();
+  return true;
 }
 
-void SleepAwaiter::wake() {
+void SleepAwaiter::end() {
   Phase phase = phase_.load(std::memory_order_acquire);
   do {
     if (phase == kOver) return;
   } while (!phase_.compare_exchange_weak(phase, kOver, std::memory_order_acq_rel));
   if (phase == kStarting) return;
   context_->scheduler->cancel_timer(*this);
-  resumption_.post(coroutine_, *context_);
+  go_on();
 }
+
+void SleepAwaiter::go_on() { sleep_ != nullptr ? sleep_->end(*this) : wake(); }
 
 void SleepAwaiter::await_resume() {
   on_stop_.reset();  // waits for a callback that runs elsewhere just now
+  sleep_ = nullptr;
   if (context_->stop.stop_requested()) throw CancelledError("the task was cancelled in a sleep");
 }
 
@@ -71,26 +108,18 @@ struct SyncWait::State final : WantedWork {
   Scheduler& target;
   const Operation& coroutine;
   ThreadWakeup wakeup;
-  WaitGraph::Edge edge;
-  bool linked = false;
+  PartWait wait;
 };
 
 SyncWait::SyncWait(Scheduler& scheduler, const Operation& operation)
     : state_(std::make_unique<State>(scheduler, operation)) {
-  WaitGraph::Edge& edge = state_->edge;
-  edge.operation = &Operation::current();
-  edge.work = state_.get();
-  if (edge.operation->locks_held == 0) return;  // no other wait depends on this thread
   operation.is_awaited = true;
-  if (Result<void> begun = WaitGraph::instance().begin(edge); !begun) {
-    throw Exception(begun.error());
-  }
-  state_->linked = true;
+  const Result<void> begun =
+      state_->wait.begin({.operation = Operation::current(), .work = state_.get(), .blocks = true});
+  if (!begun) throw Exception(begun.error());
 }
 
-SyncWait::~SyncWait() {
-  if (state_->linked) WaitGraph::instance().end(state_->edge);
-}
+SyncWait::~SyncWait() = default;
 
 std::coroutine_handle<> SyncWait::done() noexcept {
   state_->wakeup.wake();

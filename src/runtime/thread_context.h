@@ -43,6 +43,31 @@ class ThreadContext {
     const Use* outer_ = nullptr;
   };
 
+  // A scope in which a coroutine of a task starts branches. If a branch blocks the thread, the coroutine
+  // does not run either.
+  class Starter {
+   public:
+    // Null: of no task.
+    explicit Starter(const void* task)
+        : task_(task), outer_(std::exchange(here().innermost_starter_, this)) {}
+    ~Starter() { here().innermost_starter_ = outer_; }
+    Starter(const Starter&) = delete;
+    Starter& operator=(const Starter&) = delete;
+
+    // The number of those of `task` on the stack of the calling thread.
+    static int count(const void* task) {
+      int found = 0;
+      for (const Starter* one = here().innermost_starter_; one != nullptr; one = one->outer_) {
+        if (one->task_ == task) ++found;
+      }
+      return found;
+    }
+
+   private:
+    const void* const task_;
+    const Starter* const outer_;
+  };
+
   // Work that the thread does when its current item has returned. If the item blocks, hand_over()
   // gives the work to other threads.
   class Deferred {
@@ -74,6 +99,7 @@ class ThreadContext {
 
   std::uint64_t id_ = 0;
   const Use* innermost_use_ = nullptr;
+  const Starter* innermost_starter_ = nullptr;
 };
 
 namespace detail {

@@ -123,16 +123,25 @@ void WaitGraph::link(Edge& edge) {
   if (edge.task != nullptr) {
     edge.ends_with_ = edge.task->owner().ends_with(*edge.task);
     ++targets_[edge.ends_with_];
+    if (edge.ends_with_ != edge.task) ++targets_[edge.task];
     edge.target_lane_ = lane_id(*edge.task);
     ++lanes_[edge.target_lane_].targets;
   }
   link_thread(edge);
   if (edge.work != nullptr && edge.work->operation() == 0) ++work_edges_;
+  // The parent of a part draws its id no later than this: it may get the locks of another part.
   for (const Operation* one = edge.operation; one != nullptr; one = one->parent()) {
-    if (one->has_id()) by_operation_[one->id()].insert(&edge);
+    if (one->has_id() || edge.operation->parent() != nullptr) {
+      by_operation_[one->id()].insert(&edge);
+    }
   }
   edge_count_.store(edges_.size(), std::memory_order_relaxed);
-  if (edge.lock != nullptr) edge.lock->stand_in_line();
+  if (edge.lock != nullptr) edge.lock->linked();
+}
+
+void WaitGraph::forget_target(const TaskCore* task) {
+  const auto found = targets_.find(task);
+  if (--found->second == 0) targets_.erase(found);
 }
 
 // The edge does not depend on its target any more.
@@ -140,11 +149,12 @@ void WaitGraph::unlink_target(Edge& edge) {
   if (std::exchange(edge.over_, true)) return;
   if (edge.work != nullptr && edge.work->operation() == 0) --work_edges_;
   if (edge.task != nullptr) {
-    const auto found = targets_.find(edge.ends_with_);
-    if (--found->second == 0) targets_.erase(found);
+    forget_target(edge.ends_with_);
+    if (edge.ends_with_ != edge.task) forget_target(edge.task);
     --lanes_.at(edge.target_lane_).targets;
     forget_lane_if_unused(edge.target_lane_);
   }
+  if (edge.lock != nullptr) edge.lock->unlinked();
   edge.task = nullptr;
   edge.lock = nullptr;
   edge.work = nullptr;
@@ -187,6 +197,19 @@ void WaitGraph::unlink(Edge& edge) {
   edge_count_.store(edges_.size(), std::memory_order_relaxed);
 }
 
+Result<void> WaitGraph::begin(Edge& edge, TaskCore* waiter, const detail::IntendedWait& wait) {
+  edge.operation = &wait.operation;
+  edge.waiter = waiter;
+  edge.task = wait.task;
+  edge.lock = wait.lock;
+  edge.work = wait.work;
+  edge.bounded = wait.bounded;
+  if (wait.blocks) edge.block_this_thread();
+  if (wait.can_refuse) return begin(edge, wait.of_permitless);
+  if (begin_unchecked(edge)) return {};
+  return Error{ErrorCode::kInvalidArgument, "the wait is over before it begins"};
+}
+
 bool WaitGraph::begin_unchecked(Edge& edge) {
   MutexLock lock(mutex_);
   if (edge.task != nullptr && edge.task->done()) return false;
@@ -194,9 +217,11 @@ bool WaitGraph::begin_unchecked(Edge& edge) {
   return true;
 }
 
-void WaitGraph::set_over(Edge& edge) {
+bool WaitGraph::set_over(Edge& edge) {
   MutexLock lock(mutex_);
+  const bool held = edge.node_ != nullptr && edge.node_->holds_permit;
   unlink_target(edge);
+  return edge.node_ != nullptr && edge.node_->holds_permit && !held;
 }
 
 void WaitGraph::end(Edge& edge) {
@@ -204,22 +229,17 @@ void WaitGraph::end(Edge& edge) {
   unlink(edge);
 }
 
-void WaitGraph::came_back(const TaskCore& waiter, std::uint32_t units) {
+bool WaitGraph::came_back(const TaskCore& waiter, std::uint32_t units) {
   MutexLock lock(mutex_);
   const auto found = waiters_.find(&waiter);
-  if (found == waiters_.end()) return;
+  if (found == waiters_.end()) return false;
   WaiterNode& node = found->second;
+  if (!node.is_away() && node.units == units) return false;
   let_lane_go(node);
   node.units = units;
   enter_lane_again(node);
   update_hold(node);
-}
-
-void WaitGraph::came_back_through_gate(const TaskCore& waiter) {
-  MutexLock lock(mutex_);
-  const auto found = waiters_.find(&waiter);
-  if (found == waiters_.end() || found->second.lane_away) return;
-  enter_lane_again(found->second);
+  return true;
 }
 
 void WaitGraph::leaves_again(TaskCore& waiter) {

@@ -29,6 +29,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -42,6 +43,7 @@
 #include "keyway/detail/atomic.h"
 #include "keyway/detail/operation.h"
 #include "keyway/detail/task_core.h"
+#include "keyway/detail/waiter.h"
 #include "keyway/error.h"
 #include "runtime/thread_context.h"
 
@@ -50,12 +52,24 @@ namespace keyway {
 // A lock that an operation waits for.
 class WantedLock {
  public:
-  // Puts the operation into the lock's line. The graph calls it once, under its mutex, after the
-  // wait is linked and before it is checked: of two waits for one lock, the later check sees the
-  // other waiter in line.
-  virtual void stand_in_line() = 0;
+  // An edge of the wait is linked, and not checked yet. Puts the operation into the lock's line,
+  // unless an edge before has: of two waits for one lock, the later check sees the other waiter in
+  // line.
+  virtual void linked() = 0;
+  // An edge of the wait is unlinked, because the wait has ended or is refused.
+  virtual void unlinked() = 0;
   // The ids of the operations that keep `waiter` from the lock.
   virtual std::vector<std::uint64_t> in_the_way_of(const detail::Operation& waiter) const = 0;
+  // Locks have passed from an operation to the one that it was a part of. Gives the lock to those in
+  // its line who may have it now. The caller tells them, under no lock.
+  struct Granted {
+    Waiter* first = nullptr;  // a chain by `next`
+    void (*tell)(Waiter* first) noexcept = nullptr;
+  };
+  virtual Granted look_again() = 0;
+  // The wait cannot end any more. Takes the waiter out of the line; its wait throws the error. Also
+  // gives the lock to those who may have it now.
+  virtual Granted refuse(Error error) = 0;
   virtual std::string name() const = 0;
 
  protected:
@@ -82,6 +96,8 @@ class WantedWork {
   ~WantedWork() = default;
 };
 
+class WaitEdges;
+
 class WaitGraph {
   struct WaiterNode;
   struct ThreadNode;
@@ -102,6 +118,9 @@ class WaitGraph {
     detail::TaskCore* task = nullptr;
     WantedLock* lock = nullptr;
     const WantedWork* work = nullptr;
+
+    // The waiter goes on when this task has its permits again. Null: when the waiter has.
+    const detail::TaskCore* returns_with = nullptr;
 
     bool holds_permit = false;  // keeps the lane's permit, unless another wait gives it back
     bool gives_back = false;    // gives the lane's permit back
@@ -136,24 +155,35 @@ class WaitGraph {
     boost::intrusive::list_member_hook<> thread_hook_;
   };
 
-  // Links the edge, or refuses the wait: the error (kWaitCycle, kNoThread) names the cycle.
-  Result<void> begin(Edge& edge) KEYWAY_EXCLUDES(mutex_);
+  // Links the edge, or refuses the wait: the error (kWaitCycle, kNoThread) names the cycle. `others`:
+  // edges of the same wait that are linked, and were not checked.
+  Result<void> begin(Edge& edge, const WaitEdges* others = nullptr) KEYWAY_EXCLUDES(mutex_);
+  // The same for a wait of `waiter`, or of no task if it is null. Writes the wait into the edge. If
+  // the wait must not be refused, it is not checked, and an error says that it is over already.
+  Result<void> begin(Edge& edge, detail::TaskCore* waiter, const detail::IntendedWait& wait)
+      KEYWAY_EXCLUDES(mutex_);
   // Links the edge without a check.
   // False, and nothing is linked, if the task that it waits for is done: others may have begun waits that count on its waiter
   // to go on at once.
   bool begin_unchecked(Edge& edge) KEYWAY_EXCLUDES(mutex_);
   // The target is done, or the waiter has given up. The edge stays linked until end(), because the
-  // waiter may need its permits again.
-  void set_over(Edge& edge) KEYWAY_EXCLUDES(mutex_);
+  // waiter may need its permits again. True: the waiter now holds its lane's permits while it waits in
+  // other branches, and did not before. Waits that were accepted meanwhile may need these permits.
+  bool set_over(Edge& edge) KEYWAY_EXCLUDES(mutex_);
   void end(Edge& edge) KEYWAY_EXCLUDES(mutex_);
 
-  // `waiter` has its lane's permits again, now `units` of them. The owner calls this before it
-  // counts them as the task's.
-  void came_back(const detail::TaskCore& waiter, std::uint32_t units) KEYWAY_EXCLUDES(mutex_);
-  // `waiter` has its global permit again. Without effect if it also gave its lane's permit back.
-  void came_back_through_gate(const detail::TaskCore& waiter) KEYWAY_EXCLUDES(mutex_);
+  // `waiter` has its permits again, now `units` of its lane. The owner calls this before it counts
+  // them as the task's. False: the graph counted them as the task's already.
+  bool came_back(const detail::TaskCore& waiter, std::uint32_t units) KEYWAY_EXCLUDES(mutex_);
   // `waiter` is about to give back again the permits that its waits need.
   void leaves_again(detail::TaskCore& waiter) KEYWAY_EXCLUDES(mutex_);
+
+  // The operation with this id has got the locks of one of its parts. Its other parts may wait for
+  // them. Waits that were accepted before may now form a cycle: a wait for one of the locks is refused.
+  void locks_passed_on(std::uint64_t operation) KEYWAY_EXCLUDES(mutex_);
+
+  // Waits for a running search, which may call the owner of a task that was not done when it looked.
+  void wait_for_searches() KEYWAY_EXCLUDES(mutex_) { const MutexLock lock(mutex_); }
 
   // The name of the target of a wait of `waiter`, for messages; empty if the task does not wait.
   std::string waits_for(const detail::TaskCore& waiter) KEYWAY_EXCLUDES(mutex_);
@@ -226,6 +256,7 @@ class WaitGraph {
   void link_thread(Edge& edge) KEYWAY_REQUIRES(mutex_);
   void unlink(Edge& edge) KEYWAY_REQUIRES(mutex_);
   void unlink_target(Edge& edge) KEYWAY_REQUIRES(mutex_);
+  void forget_target(const detail::TaskCore* task) KEYWAY_REQUIRES(mutex_);
   void unlink_thread(Edge& edge) KEYWAY_REQUIRES(mutex_);
   void leave(WaiterNode& node, detail::TaskCore& waiter, bool lane) KEYWAY_REQUIRES(mutex_);
   void enter_lane_again(WaiterNode& node) KEYWAY_REQUIRES(mutex_);
@@ -243,10 +274,20 @@ class WaitGraph {
   // For an await in a branch of when_any(): true if another branch does not wait, or adds the waits of each other branch.
   bool find_rivals(const Edge& edge, std::vector<std::vector<Edge*>>& rivals) const
       KEYWAY_REQUIRES(mutex_);
+  // The return that the waiter of `edge` needs to go on after the wait; null: none.
+  Edge* return_after(const Edge& edge) KEYWAY_REQUIRES(mutex_);
+  // The return that `operation` needs to go on, if its task has given permits back.
+  Edge* return_of(std::uint64_t operation) KEYWAY_REQUIRES(mutex_);
+  bool can_go_on_after(const Edge& edge) KEYWAY_REQUIRES(mutex_);
+  void add_with_return(Search& search, Edge& edge) KEYWAY_REQUIRES(mutex_);
   static std::size_t waits_before_release(const WaiterNode& node);
   void explore(Search& search) KEYWAY_REQUIRES(mutex_);
   void settle(Search& search) KEYWAY_REQUIRES(mutex_);
+  std::vector<const Edge*> find_cycle(const Edge& edge, Search& search, const Scheduler*& short_of)
+      KEYWAY_REQUIRES(mutex_);
   Error refuse(const Edge& edge, Search& search) KEYWAY_REQUIRES(mutex_);
+  std::optional<WantedLock::Granted> refuse_a_wait_for(std::uint64_t holder)
+      KEYWAY_REQUIRES(mutex_);
 
   detail::Atomic<std::size_t> edge_count_{0};  // written under mutex_
   Mutex<LockRank::kWaitGraph> mutex_;

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/linked_wait.h"
 #include "runtime/wait_graph.h"
 
 namespace keyway {
@@ -72,20 +73,7 @@ struct WaitGraph::Search {
       return edge->bounded || edge->over_ || has_free_rival ||
              (edge->task != nullptr && edge->task->done());
     }
-    bool has_rival_that_ends() const {
-      return std::any_of(rivals.begin(), rivals.end(), [](const std::vector<Edge*>& rival) {
-        return std::all_of(rival.begin(), rival.end(),
-                           [](const Edge* wait) { return can_go_on_after(*wait); });
-      });
-    }
   };
-
-  // The wait can end, and its waiter comes back from it.
-  static bool can_go_on_after(const Edge& edge) {
-    const WaiterNode* waiter = edge.node_;
-    return edge.can_end_ &&
-           (waiter == nullptr || !waiter->is_away() || waiter->comes_back.can_end_);
-  }
 
   explicit Search(std::uint64_t search_number) : number(search_number) {}
 
@@ -95,12 +83,6 @@ struct WaitGraph::Search {
     edge.can_end_ = false;
     nodes.push_back({&edge});
   }
-  // Adds the wait, and the return of its waiter.
-  void add_with_return(Edge& edge) {
-    add(edge);
-    if (edge.node_ != nullptr && edge.node_->is_away()) add(edge.node_->comes_back);
-  }
-
   // The waiter of `edge` can go on. Its thread is free if none of the thread's edges is open any
   // more.
   void let_thread_go(const Edge& edge) {
@@ -119,6 +101,33 @@ struct WaitGraph::Search {
   std::unordered_map<const WaiterNode*, std::size_t> open;
   std::unordered_map<const ThreadNode*, std::size_t> open_in_thread;
 };
+
+WaitGraph::Edge* WaitGraph::return_after(const Edge& edge) {
+  WaiterNode* node = edge.node_;
+  if (edge.returns_with != nullptr) {
+    const auto found = waiters_.find(edge.returns_with);
+    node = found != waiters_.end() ? &found->second : nullptr;
+  }
+  return node != nullptr && node->is_away() ? &node->comes_back : nullptr;
+}
+
+// A branch that sleeps, or has a lock and runs no more, waits for nothing but the return of its task.
+WaitGraph::Edge* WaitGraph::return_of(std::uint64_t operation) {
+  const TaskCore* task = detail::task_of_operation(operation);
+  const auto found = task != nullptr ? waiters_.find(task) : waiters_.end();
+  return found != waiters_.end() && found->second.is_away() ? &found->second.comes_back : nullptr;
+}
+
+// The wait can end, and its waiter has its permits again.
+bool WaitGraph::can_go_on_after(const Edge& edge) {
+  const Edge* returns = return_after(edge);
+  return edge.can_end_ && (returns == nullptr || returns->can_end_);
+}
+
+void WaitGraph::add_with_return(Search& search, Edge& edge) {
+  search.add(edge);
+  if (Edge* returns = return_after(edge)) search.add(*returns);
+}
 
 std::size_t WaitGraph::blocked_threads(const Scheduler* scheduler) const {
   const auto found = blocked_.find(scheduler);
@@ -140,7 +149,7 @@ bool WaitGraph::nothing_depends_on(const Edge& edge) const {
   if (work_edges_ > 0) return false;
   if (edge.thread_ != nullptr && threads_are_scarce(edge.thread_)) return false;
   for (const Operation* one = edge.operation; one != nullptr; one = one->parent()) {
-    if (one->locks_held > 0 || one->is_awaited) return false;
+    if (one->locks_held() > 0 || one->is_awaited) return false;
   }
   if (edge.node_ == nullptr) return true;
   if (targets_.contains(edge.waiter)) return false;
@@ -150,7 +159,8 @@ bool WaitGraph::nothing_depends_on(const Edge& edge) const {
 bool WaitGraph::can_come_back_at_once(const WaiterNode& node) {
   TaskCore& waiter = *node.comes_back.waiter;
   const detail::TaskOwner::Need need = waiter.owner().need(waiter);
-  if (need.room > 0 && held_in(node.comes_back.target_lane_) + need.room > need.limit) return false;
+  const bool needs_room = need.room > 0 && !node.holds_permit;
+  if (needs_room && held_in(node.comes_back.target_lane_) + need.room > need.limit) return false;
   return !need.thread || !threads_are_scarce(&waiter.owner().scheduler());
 }
 
@@ -162,6 +172,7 @@ bool WaitGraph::can_end_at_once(Edge& edge) {
   if (edge.task == nullptr) return false;
   if (edge.task->done()) return true;
   if (waiters_.contains(edge.ends_with_)) return false;
+  if (waiters_.contains(edge.task)) return false;
   const detail::TaskOwner::Need need = edge.task->owner().need(*edge.task);
   if (need.room > 0 && held_in(edge.target_lane_) + need.room > need.limit) return false;
   return !need.thread || !threads_are_scarce(&edge.task->owner().scheduler());
@@ -196,14 +207,15 @@ std::size_t WaitGraph::waits_before_release(const WaiterNode& node) {
 // Adds the edges that the nodes depend on, directly or through other edges.
 void WaitGraph::explore(Search& search) {
   // Makes `node` depend on the wait, and on the return of its waiter.
-  const auto depend_on = [](Search::Node& node, Edge& edge) {
+  const auto depend_on = [&](Search::Node& node, Edge& edge) KEYWAY_REQUIRES(mutex_) {
     node.all_must_end.push_back(&edge);
-    if (edge.node_ != nullptr && edge.node_->is_away()) {
-      node.all_must_end.push_back(&edge.node_->comes_back);
-    }
+    if (Edge* returns = return_after(edge)) node.all_must_end.push_back(returns);
   };
   const auto depend_on_parts = [&](Search::Node& node, std::uint64_t operation)
                                    KEYWAY_REQUIRES(mutex_) {
+                                     if (Edge* returns = return_of(operation)) {
+                                       node.all_must_end.push_back(returns);
+                                     }
                                      const auto found = by_operation_.find(operation);
                                      if (found == by_operation_.end()) return;
                                      for (Edge* part : found->second) {
@@ -227,12 +239,18 @@ void WaitGraph::explore(Search& search) {
     if (edge.node_ != nullptr && &edge == &edge.node_->comes_back) {
       detail::TaskOwner& owner = edge.waiter->owner();
       node.need = owner.need(*edge.waiter);
+      if (edge.node_->holds_permit) node.need.room = 0;  // it keeps its lane's permits
       if (node.need.thread) need_thread(node, owner.scheduler());
     } else if (edge.task != nullptr) {
       detail::TaskOwner& owner = edge.task->owner();
-      if (const auto found = waiters_.find(edge.ends_with_); found != waiters_.end()) {
+      // A task that shares a result ends after the other one, and its own listener may wait.
+      const auto depend_on_waits_of = [&](const TaskCore* task) KEYWAY_REQUIRES(mutex_) {
+        const auto found = waiters_.find(task);
+        if (found == waiters_.end()) return;
         for (Edge& of_target : found->second.edges) depend_on(node, of_target);
-      }
+      };
+      depend_on_waits_of(edge.ends_with_);
+      if (edge.ends_with_ != edge.task) depend_on_waits_of(edge.task);
       node.need = owner.need(*edge.task);
       if (node.need.thread) need_thread(node, owner.scheduler());
     } else if (edge.lock != nullptr) {
@@ -256,7 +274,7 @@ void WaitGraph::explore(Search& search) {
     }
     for (Edge* dependency : node.all_must_end) search.add(*dependency);
     for (const std::vector<Edge*>& rival : node.rivals) {
-      for (Edge* wait : rival) search.add_with_return(*wait);
+      for (Edge* wait : rival) add_with_return(search, *wait);
     }
     if (node.need.room > 0 &&
         search.stuck_permits.emplace(node.edge->target_lane_, held_in(node.edge->target_lane_))
@@ -271,7 +289,7 @@ void WaitGraph::explore(Search& search) {
       if (!search.stuck_threads.emplace(scheduler, blocked_threads(scheduler)).second) continue;
       for (ThreadNode& thread : blocked_.at(scheduler)) {
         search.open_in_thread.emplace(&thread, thread.edges.size());
-        for (Edge& blocked : thread.edges) search.add_with_return(blocked);
+        for (Edge& blocked : thread.edges) add_with_return(search, blocked);
       }
     }
     search.nodes[i] = std::move(node);
@@ -280,9 +298,17 @@ void WaitGraph::explore(Search& search) {
 
 // Marks the edges that can end. It visits the nodes backwards, so a chain of waits takes one pass.
 void WaitGraph::settle(Search& search) {
-  const auto can_end = [&](const Search::Node& node) {
+  const auto has_rival_that_ends = [&](const Search::Node& node) KEYWAY_REQUIRES(mutex_) {
+    for (const std::vector<Edge*>& rival : node.rivals) {
+      bool ends = true;
+      for (const Edge* wait : rival) ends = ends && can_go_on_after(*wait);
+      if (ends) return true;
+    }
+    return false;
+  };
+  const auto can_end = [&](const Search::Node& node) KEYWAY_REQUIRES(mutex_) {
     const Edge& edge = *node.edge;
-    if (node.ends_by_itself() || node.has_rival_that_ends()) return true;
+    if (node.ends_by_itself() || has_rival_that_ends(node)) return true;
     for (const Edge* dependency : node.all_must_end) {
       if (!dependency->can_end_) return false;
     }
@@ -296,16 +322,19 @@ void WaitGraph::settle(Search& search) {
   };
   // A thread is free when its wait has ended and, if the task gave permits back, when the task has
   // them again.
-  const auto mark = [&](Edge& edge) {
+  const auto mark = [&](Edge& edge) KEYWAY_REQUIRES(mutex_) {
     edge.can_end_ = true;
     WaiterNode* node = edge.node_;
     if (node != nullptr && &edge == &node->comes_back) {
-      for (const Edge& wait : node->edges) {
-        if (wait.can_end_ && wait.seen_ == search.number) search.let_thread_go(wait);
+      // All waits that return with this task, in the order of the search.
+      for (const Search::Node& wait : search.nodes) {
+        if (wait.edge->can_end_ && wait.edge != &edge && return_after(*wait.edge) == &edge) {
+          search.let_thread_go(*wait.edge);
+        }
       }
       return;
     }
-    if (node == nullptr || !node->is_away() || node->comes_back.can_end_) {
+    if (const Edge* returns = return_after(edge); returns == nullptr || returns->can_end_) {
       search.let_thread_go(edge);
     }
     if (node == nullptr || (edge.announced && node->gives_back_later())) return;
@@ -324,19 +353,27 @@ void WaitGraph::settle(Search& search) {
   }
 }
 
-Result<void> WaitGraph::begin(Edge& edge) {
+Result<void> WaitGraph::begin(Edge& edge, const WaitEdges* others) {
   MutexLock lock(mutex_);
   const auto known = waiters_.find(edge.waiter);
   const bool was_away = known != waiters_.end() && known->second.is_away();
   const bool lane_was_away = was_away && known->second.lane_away;
   link(edge);
   std::optional<Error> refused;
-  if (!nothing_depends_on(edge) && !can_end_at_once(edge)) {
+  const bool is_alone = others == nullptr || others->all().empty();
+  if (!is_alone || (!nothing_depends_on(edge) && !can_end_at_once(edge))) {
     Search search(++searches_);
-    search.add_with_return(edge);
+    add_with_return(search, edge);
+    if (!is_alone) {
+      for (const auto& other : others->all()) add_with_return(search, *other);
+    }
     explore(search);
     settle(search);
-    if (!Search::can_go_on_after(edge)) refused = refuse(edge, search);
+    if (!can_go_on_after(edge)) refused = refuse(edge, search);
+    for (std::size_t i = 0; !is_alone && !refused && i < others->all().size(); ++i) {
+      const Edge& other = *others->all()[i];
+      if (!can_go_on_after(other)) refused = refuse(other, search);
+    }
   }
   // The check was made as if the waiter had given its permits back.
   if (edge.node_ != nullptr && (refused || edge.announced)) {
@@ -349,11 +386,12 @@ Result<void> WaitGraph::begin(Edge& edge) {
   return *std::move(refused);
 }
 
-// Follows the dependencies from `edge` until they close a cycle, and names the waits in it.
-Error WaitGraph::refuse(const Edge& edge, Search& search) {
+// Follows the dependencies from `edge` until they close a cycle. `short_of`: a scheduler without a
+// free thread in it.
+std::vector<const WaitGraph::Edge*> WaitGraph::find_cycle(const Edge& edge, Search& search,
+                                                          const Scheduler*& short_of) {
   std::vector<const Edge*> cycle;
   std::unordered_set<const Edge*> in_cycle;
-  const Scheduler* short_of = nullptr;
   std::unordered_map<const Edge*, const Search::Node*> nodes;
   for (const Search::Node& node : search.nodes) nodes.emplace(node.edge, &node);
   const Edge* next = &edge;
@@ -387,7 +425,50 @@ Error WaitGraph::refuse(const Edge& edge, Search& search) {
       }
     }
   }
+  return cycle;
+}
+
+Error WaitGraph::refuse(const Edge& edge, Search& search) {
+  const Scheduler* short_of = nullptr;
+  const std::vector<const Edge*> cycle = find_cycle(edge, search, short_of);
   return refusal(cycle, short_of);
+}
+
+// If the waits of the parts of `holder` cannot end, a wait for one of its locks is to blame.
+std::optional<WantedLock::Granted> WaitGraph::refuse_a_wait_for(std::uint64_t holder) {
+  const auto parts = by_operation_.find(holder);
+  if (parts == by_operation_.end()) return std::nullopt;
+  Search search(++searches_);
+  for (Edge* part : parts->second) add_with_return(search, *part);
+  explore(search);
+  settle(search);
+  const auto waits_for_holder = [&](const Edge& edge) {
+    if (edge.lock == nullptr || edge.can_end_) return false;
+    const std::vector<std::uint64_t> holders = edge.lock->in_the_way_of(*edge.operation);
+    return std::find(holders.begin(), holders.end(), holder) != holders.end();
+  };
+  for (const Edge* part : parts->second) {
+    if (part->can_end_) continue;
+    const Scheduler* short_of = nullptr;
+    for (const Edge* edge : find_cycle(*part, search, short_of)) {
+      if (waits_for_holder(*edge)) return edge->lock->refuse(refuse(*edge, search));
+    }
+  }
+  return std::nullopt;
+}
+
+void WaitGraph::locks_passed_on(std::uint64_t operation) {
+  std::vector<WantedLock::Granted> to_tell;
+  {
+    MutexLock lock(mutex_);
+    const auto found = by_operation_.find(operation);
+    if (found == by_operation_.end()) return;
+    for (const Edge* part : found->second) {
+      if (part->lock != nullptr) to_tell.push_back(part->lock->look_again());
+    }
+    while (const auto refused = refuse_a_wait_for(operation)) to_tell.push_back(*refused);
+  }
+  for (const WantedLock::Granted& chain : to_tell) chain.tell(chain.first);
 }
 
 // Only waiters that hold permits of `lane` can keep its other tasks from running.

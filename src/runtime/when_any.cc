@@ -15,7 +15,7 @@ void throw_timed_out(Duration timeout) {
 }
 
 Task<void> pass_time(Duration time, bool* over) {
-  co_await sleep_for(time);
+  co_await SleepAwaiter(time, /*needs_permits=*/false);
   *over = true;
 }
 

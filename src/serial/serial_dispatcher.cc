@@ -70,6 +70,14 @@ struct SerialDispatcher::Parts {
     for (const Worker& worker : workers) visit(*worker.executor);
   }
 
+  // Also true in a foreign coroutine that awaited work and goes on on the thread of that work.
+  bool owns_this_thread() KEYWAY_EXCLUDES(shutdown_mutex) {
+    const Scheduler* here = Scheduler::current();
+    if (here == nullptr) return false;
+    MutexLock lock(shutdown_mutex);
+    return here == pool || std::find(threads.begin(), threads.end(), here) != threads.end();
+  }
+
   SerialLoad load;
   std::unique_ptr<ServiceThread> timers;  // of all worker threads
   std::vector<Worker> workers;            // per key: the only one's name is not used
@@ -217,9 +225,11 @@ Scheduler& SerialDispatcher::scheduler_of(const Target& target) {
 
 detail::TaskContext SerialDispatcher::part_of_current_task(Scheduler& scheduler,
                                                            std::stop_token stop) {
-  return {&scheduler, std::move(stop),
-          detail::TaskOperation(&detail::Operation::current(), detail::task_on_this_thread(),
-                                &scheduler)};
+  const detail::Operation& whole = detail::Operation::current();
+  detail::TaskContext context{&scheduler, std::move(stop),
+                              detail::TaskOperation(&whole, whole.task(), &scheduler)};
+  context.operation.confine();
+  return context;
 }
 
 Error SerialDispatcher::expired(std::string_view key) {
@@ -234,7 +244,7 @@ Error SerialDispatcher::expired(std::string_view key) {
 
 bool SerialDispatcher::shutdown(Duration timeout) {
   const TimePoint began = parts_->load.waits().now();
-  bool inside = false;
+  bool inside = parts_->owns_this_thread();
   parts_->for_each([&](GroupExecutor& executor) {
     inside = inside || executor.engine_->runs_a_task_here();
     executor.engine_->stop_taking();

@@ -11,6 +11,7 @@
 
 #include "keyway/serial_dispatcher.h"
 #include "serial/serial_fixture.h"
+#include "support/foreign_coroutine.h"
 #include "support/jobs.h"
 
 namespace keyway {
@@ -183,6 +184,25 @@ TEST_P(SerialShutdown, WorkMayShutItsDispatcherDown) {
   EXPECT_FALSE(*dispatcher.run("a", [&] { return dispatcher.shutdown(1h); }));
   EXPECT_EQ(dispatcher.post("a", [] {}).error().code, ErrorCode::kShutdown);
   EXPECT_TRUE(dispatcher.shutdown(1h));
+}
+
+// It goes on on the thread of the work that it awaited, outside of any work.
+ForeignCoroutine shut_down_after(SerialDispatcher& dispatcher, TaskHandle<void> work,
+                                 std::latch& done) {
+  (void)co_await work;
+  (void)dispatcher.shutdown(1s);
+  done.count_down();
+}
+
+TEST_P(SerialShutdown, AForeignCoroutineOnAThreadOfTheDispatcherMayShutItDown) {
+  SerialDispatcher dispatcher({.routing = GetParam()});
+  std::latch may_end(1);
+  std::latch done(1);
+  Result<TaskHandle<void>> work = dispatcher.dispatch("a", [&] { may_end.wait(); });
+  shut_down_after(dispatcher, *std::move(work), done);
+  may_end.count_down();
+  done.wait();
+  EXPECT_FALSE(dispatcher.run("a", [] {}).ok());
 }
 
 TEST_P(SerialShutdown, AWaitingTaskCanBeCancelledAndARunningOneAskedToStop) {

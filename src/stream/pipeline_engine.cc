@@ -94,7 +94,11 @@ Result<PipelineEnd> Pipeline::Engine::run_until(std::stop_token stop) {
     return Error{ErrorCode::kInvalidArgument,
                  "run_until() was called before; a pipeline runs once: make another one"};
   }
-  if (Result<void> opened = source_.open([this] { wake(); }); !opened) return opened.error();
+  try {
+    if (Result<void> opened = source_.open([this] { wake(); }); !opened) return opened.error();
+  } catch (...) {
+    return error_of(std::current_exception());
+  }
   next_commit_ = from_now(options_.commit_interval);
   is_open_.store(true, std::memory_order_release);
   const std::stop_callback on_stop(stop, [this] {
@@ -104,7 +108,11 @@ Result<PipelineEnd> Pipeline::Engine::run_until(std::stop_token stop) {
   wake();
   block(over_, {.scheduler = &scheduler_});
   scheduler_.cancel_timer(*this);
-  source_.close();
+  try {
+    source_.close();
+  } catch (...) {
+    fail_by(std::current_exception());
+  }
   MutexLock lock(failure_mutex_);
   if (failure_) return *failure_;
   return PipelineEnd{*ending_, halted_by_};
@@ -172,7 +180,7 @@ bool Pipeline::Engine::read() {
   if (source_ended_ || bytes_full_ || awaits_commit_) return moved;
   records_.clear();
   events_.clear();
-  Result<Polled> polled = source_.poll(records_, events_, kRecordsPerPoll);
+  const Result<Polled> polled = poll_safely();
   if (!polled) {
     fail(polled.error());
     return false;
@@ -182,6 +190,23 @@ bool Pipeline::Engine::read() {
   source_ended_ = polled->state == Polled::kEnd;
   if (polled->state == Polled::kIdle) next_poll_ = scheduler_.now() + polled->idle_for;
   return polled->state == Polled::kMore;
+}
+
+// Both return an exception as an error.
+Result<Polled> Pipeline::Engine::poll_safely() {
+  try {
+    return source_.poll(records_, events_, kRecordsPerPoll);
+  } catch (...) {
+    return error_of(std::current_exception());
+  }
+}
+
+Result<void> Pipeline::Engine::commit_safely(std::span<const Progress> progress) {
+  try {
+    return source_.commit(progress);
+  } catch (...) {
+    return error_of(std::current_exception());
+  }
 }
 
 void Pipeline::Engine::take_in(PartitionEvent& event) {
@@ -216,22 +241,37 @@ void Pipeline::Engine::give_up(Partition& partition) {
 
 void Pipeline::Engine::take_in(std::vector<Record>& records) {
   if (records.empty()) return;
+  read_.fetch_add(records.size(), std::memory_order_relaxed);
   const bool at_most_once = options_.delivery == Delivery::kAtMostOnce;
   const TimePoint now = scheduler_.now();
   for (Record& record : records) {
     const auto found = partitions_.find(record.partition);
-    if (found == partitions_.end() || found->second->is_dropped()) continue;
+    if (found == partitions_.end()) return fail(misplaced(record, "its partition is not assigned"));
+    if (found->second->is_dropped()) continue;
+    if (record.end <= record.offset) {
+      return fail(misplaced(record, "its `end` is not above its offset"));
+    }
+    if (record.offset < found->second->ledger.end()) {
+      return fail(misplaced(record, "its offset is below the end of the record before it"));
+    }
     Ledger::Entry& entry = found->second->ledger.add(record.offset, record.end);
     if (options_.classify && !classify(record, entry)) continue;
     if (at_most_once) entry.settle(Ledger::State::kDone);
     bytes_.fetch_add(record.value.size());
     found->second->held.push_back({std::move(record), at_most_once ? nullptr : &entry, now});
   }
-  read_.fetch_add(records.size(), std::memory_order_relaxed);
   // Before any of them begins: whatever comes then, they are not read again.
   awaits_commit_ = at_most_once;
   if (at_most_once) commit();
   for (auto& [id, partition] : partitions_) dispatch_held(partition);
+}
+
+// A record that the source must not give.
+Error Pipeline::Engine::misplaced(const Record& record, const char* why) const {
+  return {ErrorCode::kInvalidArgument,
+          source_.place_of(record) + ": the source gave a record of partition " +
+              std::to_string(record.partition) + " at offset " + std::to_string(record.offset) +
+              ", but " + why + "; see keyway/source.h"};
 }
 
 // Returns an exception as an error.
@@ -364,7 +404,7 @@ bool Pipeline::Engine::commit() {
     return true;
   }
   const TimePoint began = scheduler_.now();
-  const Result<void> committed = source_.commit(changed);
+  const Result<void> committed = commit_safely(changed);
   committing_.add(scheduler_.now() - began);
   if (!committed) {
     ++failed_commits_;
@@ -457,6 +497,10 @@ void Pipeline::Engine::pause_key(std::string_view key, bool pause) {
 void Pipeline::Engine::end_if_quiet() {
   const bool in_time = scheduler_.now() < end_by_;
   if (in_flight_ > 0 && in_time) return;
+  if (in_flight_ > 0) {
+    closed_ = true;
+    if (storing_ > 0) return;  // the last one wakes the pump
+  }
   if (!commit() && in_time && !failed()) return;  // once more, a little later
   show();
   is_over_ = true;

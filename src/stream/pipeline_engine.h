@@ -63,6 +63,7 @@ class Pipeline::Engine final : private Pump, private Timer {
   };
 
   class Measured;  // an attempt, while it lives
+  class Storing;   // a use of the source or of a store by a record
   struct BatchMember;
   class TaskEnd;
   struct Tried;      // with its record
@@ -80,8 +81,11 @@ class Pipeline::Engine final : private Pump, private Timer {
   TimePoint next_look() const;
   TimePoint from_now(Duration duration) const;
   bool read();
+  Result<Polled> poll_safely();
+  Result<void> commit_safely(std::span<const Progress> progress);
   void take_in(PartitionEvent& event);
   void take_in(std::vector<Record>& records);
+  Error misplaced(const Record& record, const char* why) const;
   bool classify(Record& record, Ledger::Entry& entry);
   Result<bool> classify_safely(Record& record);
   void show() KEYWAY_EXCLUDES(shown_mutex_);
@@ -129,6 +133,7 @@ class Pipeline::Engine final : private Pump, private Timer {
   void count_out(Partition& partition);
   void left_unsettled(Item& item);
   void fail(Error error) KEYWAY_EXCLUDES(failure_mutex_);
+  static Error error_of(std::exception_ptr thrown);
   void fail_by(std::exception_ptr thrown) KEYWAY_EXCLUDES(failure_mutex_);
   std::string group_of(const Record& record) const;
 
@@ -145,7 +150,10 @@ class Pipeline::Engine final : private Pump, private Timer {
   detail::Atomic<bool> stop_wanted_{false};
   detail::Atomic<bool> any_parked_{false};
   detail::Atomic<bool> halts_{false};  // no record begins any more
+  // The run has ended: nothing is settled any more, and neither the source nor a store is called.
+  detail::Atomic<bool> closed_{false};
   ThreadWakeup over_;
+  detail::Atomic<std::uint32_t> storing_{0};  // the number of Storing objects
   // By the pump and by who handles records.
   alignas(64) detail::Atomic<std::uint64_t> in_flight_{0};
   detail::Atomic<std::uint64_t> bytes_{0};

@@ -29,6 +29,27 @@ class Pipeline::Engine::Measured {
   const TimePoint began_;
 };
 
+// While one exists, run_until() does not return. False: it has returned, or is about to.
+class Pipeline::Engine::Storing {
+ public:
+  explicit Storing(Engine& engine) : engine_(engine) {
+    // seq_cst, as the other side: either this sees closed_, or end_if_quiet() sees the count.
+    engine_.storing_.fetch_add(1);
+    open_ = !engine_.closed_;
+  }
+  ~Storing() {
+    if (engine_.storing_.fetch_sub(1) == 1 && engine_.closed_) engine_.wake();
+  }
+  Storing(const Storing&) = delete;
+  Storing& operator=(const Storing&) = delete;
+
+  explicit operator bool() const { return open_; }
+
+ private:
+  Engine& engine_;
+  bool open_;
+};
+
 // The value of a record's task. Its destructor wakes the pump. The executor destroys it after the
 // task has given its permit back, so the pump finds room for the key's next record.
 class Pipeline::Engine::TaskEnd {

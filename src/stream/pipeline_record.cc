@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "keyway/rest.h"
+#include "keyway/when_any.h"
 #include "stream/pipeline_batch.h"
 
 namespace keyway {
@@ -81,12 +82,15 @@ bool Pipeline::Engine::settled_untried(Item& item) {
   if (!record.defect.empty()) cause = record.defect.c_str();
   if (any_parked_ && is_parked(record)) cause = "parked: a record of its key is dead";
   if (cause != nullptr) {
+    if (closed_) return true;
     if (!item.partition().is_dropped() && !halts_) {
       bury(item, {.first = system_clock::now()}, permanent_failure(cause));
     }
     return true;
   }
   if (options_.handled_ids == nullptr) return false;
+  const Storing storing(*this);
+  if (!storing) return true;
   const Result<bool> handled = options_.handled_ids->contains(source_.unique_id_of(record));
   if (!handled) {
     fail(handled.error());
@@ -100,8 +104,11 @@ bool Pipeline::Engine::settled_untried(Item& item) {
 
 // What is to become of it after an attempt.
 Pipeline::Engine::Judged Pipeline::Engine::judge(Item& item, Tries& tries, const Outcome& outcome) {
+  if (closed_) return Judged::kOver;  // it comes again in another run
   if (outcome.kind == Outcome::kDone) {
     if (options_.handled_ids != nullptr) {
+      const Storing storing(*this);
+      if (!storing) return Judged::kOver;
       Result<void> added = options_.handled_ids->add(source_.unique_id_of(item.record()));
       if (!added) {
         fail(added.error());
@@ -171,29 +178,23 @@ Outcome Pipeline::Engine::call_plain(const Record& record, const Attempt& attemp
   }
 }
 
-// With a timeout, it is asked to stop when the time is over; and when the pipeline's own task is.
+// With a timeout, it is asked to stop when the time is over. An outcome that it returns all the same stands.
 Task<Outcome> Pipeline::Engine::call_coroutine(const Record* record, Attempt attempt) {
   const Measured measured(*this, attempt.queued);
   const Duration timeout = options_.retry.attempt_timeout;
   if (timeout == Duration::zero()) co_return co_await handler_.coroutine(*record, attempt);
-  struct Alarm final : Timer {
-    void fire() override { stop.request_stop(); }
-    std::stop_source stop;
-  } alarm;
-  const std::stop_callback outer(co_await current_stop_token(), [&] { alarm.stop.request_stop(); });
-  scheduler_.add_timer(alarm, from_now(timeout));
-  std::exception_ptr thrown;
-  Outcome outcome;
+  std::optional<Outcome> outcome;
+  const auto call = [](Task<Outcome> handling, std::optional<Outcome>* result) -> Task<void> {
+    *result = co_await std::move(handling);
+  };
+  bool in_time = true;
   try {
-    outcome =
-        co_await detail::with_stop(alarm.stop.get_token(), handler_.coroutine(*record, attempt));
-  } catch (...) {
-    thrown = std::current_exception();
+    co_await with_timeout(timeout, call(handler_.coroutine(*record, attempt), &outcome));
+  } catch (const TimeoutError&) {
+    in_time = false;
   }
-  const bool in_time = scheduler_.cancel_timer(alarm);
-  if (!thrown) co_return outcome;
-  if (in_time) std::rethrow_exception(thrown);
-  co_return retry("it took longer than its timeout");
+  if (outcome) co_return *std::move(outcome);
+  co_return retry(in_time ? "it gave no outcome" : "it took longer than its timeout");
 }
 
 // Holds its key, and nothing else. Ends at once if the partition is dropped.
@@ -228,6 +229,8 @@ Duration Pipeline::Engine::until_rate_allows() {
 }
 
 void Pipeline::Engine::bury(Item& item, const Tries& tries, const Outcome& outcome) {
+  const Storing storing(*this);
+  if (!storing) return;
   const Record& record = item.record();
   if (options_.dead_letters == nullptr) {
     return fail({ErrorCode::kIo, source_.place_of(record) + ": " + outcome.reason +
@@ -288,9 +291,11 @@ void Pipeline::Engine::left_unsettled(Item& item) {
 
 // For exceptions of the source or of a store (dead letters, handled ids). Exceptions of handlers
 // are outcomes.
-void Pipeline::Engine::fail_by(std::exception_ptr thrown) {
-  fail({ErrorCode::kIo, "the source or a store threw: " + outcome_of(std::move(thrown)).reason});
+Error Pipeline::Engine::error_of(std::exception_ptr thrown) {
+  return {ErrorCode::kIo, "the source or a store threw: " + outcome_of(std::move(thrown)).reason};
 }
+
+void Pipeline::Engine::fail_by(std::exception_ptr thrown) { fail(error_of(std::move(thrown))); }
 
 void Pipeline::Engine::fail(Error error) {
   {

@@ -183,8 +183,10 @@ plant_bug(gate_raise_serves_one "a raised global limit starts one waiting group 
 
 plant_bug(lock_withdraw_silent "a lock's waiter that gives up does not let those behind it go on"
   src/locks/lock_table.cc
-  [[news = pass_on(shard, *waiter.entry);]]
-  [[if (!planted("lock_withdraw_silent")) news = pass_on(shard, *waiter.entry);]])
+  [[waiter.cancelled = cancels;
+    news]]
+  [[waiter.cancelled = cancels;
+    if (!planted("lock_withdraw_silent")) news]])
 
 plant_bug(pump_check_then_store "a pump goes idle by a check and a store, and a wake between them is lost"
   src/stream/pump.h
@@ -298,11 +300,6 @@ plant_bug(permit_while_held "a lane that waits for a token or for resume() keeps
   [[if (!std::exchange(lane.has_global_permit, false)) return false;]]
   [[if (planted("permit_while_held") || !std::exchange(lane.has_global_permit, false)) return false;]])
 
-plant_bug(returner_keeps_permit "a returning task that a raised global limit serves too early keeps its permit"
-  src/groups/dispatch.cc
-  [[if (Lane* lane = returner->go_on(aftermath)) leave_gate]]
-  [[if (Lane* lane = returner->go_on(aftermath); lane != nullptr && !planted("returner_keeps_permit")) leave_gate]])
-
 plant_bug(serial_place_lost "a call that is refused keeps its place in the dispatcher's total capacity"
   src/serial/serial_load.h
   [[give_back_place();
@@ -331,28 +328,94 @@ plant_bug(gate_without_limit "a task of which another branch waits uses the gate
 
 plant_bug(branch_keeps_permits "a branch that ends keeps the permits that another branch's wait needs"
   src/groups/waits.cc
-  [[if (may_give_back() == nullptr) return;]]
-  [[if (may_give_back() == nullptr || planted("branch_keeps_permits")) return;]])
+  [[--task->branches;
+    leaves_gate]]
+  [[if (!planted("branch_keeps_permits")) --task->branches;
+    leaves_gate]])
 
 plant_bug(return_closes_cycle "a task that comes back for one branch may leave tasks waiting for each other"
   src/groups/waits.cc
-  [[if (still_waits)]]
-  [[if (still_waits && !planted("return_closes_cycle"))]])
+  [[if (still_waits) intake_.room_shrank(waiter]]
+  [[if (still_waits && !planted("return_closes_cycle")) intake_.room_shrank(waiter]])
 
-plant_bug(second_return_keeps_permit "a task that comes back to its group twice keeps two global permits"
+plant_bug(branch_runs_without_permits "a task gives its permits back for the wait of one branch while another one runs"
   src/groups/waits.cc
-  [[if (has_two)]]
-  [[if (has_two && !planted("second_return_keeps_permit"))]])
+  [[if (task.open == 0 || task.runs()) return false;]]
+  [[if (task.open == 0 || (task.runs() && !planted("branch_runs_without_permits"))) return false;]])
 
-plant_bug(lock_wait_keeps_permit "a task that waits for a lock keeps its global permit"
-  src/locks/lock_wait.cc
-  [[if (holder != nullptr) {]]
-  [[if (holder != nullptr && !planted("lock_wait_keeps_permit")) {]])
+plant_bug(permit_taken_from_branch "a lower limit takes the permit of a task of which a branch runs"
+  src/groups/waits.cc
+  [[if (task.runs()) return nullptr;]]
+  [[if (task.runs() && !planted("permit_taken_from_branch")) return nullptr;]])
 
-plant_bug(lock_wait_of_innermost "a wait for a lock counts for the innermost task on the stack only"
-  src/locks/lock_wait.cc
-  [[one != nullptr; one = one->parent()) {]]
-  [[one != nullptr; one = planted("lock_wait_of_innermost") ? nullptr : one->parent()) {]])
+plant_bug(kept_permit_not_told "the graph does not hear that a wait has ended before its task gave the permit back"
+  src/groups/waits.cc
+  [[is_news = WaitGraph::instance().came_back(task.waiter]]
+  [[is_news = !planted("kept_permit_not_told") && WaitGraph::instance().came_back(task.waiter]])
+
+plant_bug(starter_counts_as_running "a thread that blocks in the first branch keeps the permits, because the others have not started"
+  src/groups/waits.cc
+  [[const int below = wait.blocks ?]]
+  [[const int below = wait.blocks && !planted("starter_counts_as_running") ?]])
+
+plant_bug(sleep_keeps_permits "a branch that sleeps counts as one that runs"
+  src/runtime/task.cc
+  [[if (context.operation.parent() != nullptr && needs_permits_) {]]
+  [[if (context.operation.parent() != nullptr && needs_permits_ && !planted("sleep_keeps_permits")) {]])
+
+plant_bug(locks_of_ended_branch "the locks of an ended branch belong to nobody"
+  src/runtime/operation.cc
+  [[const std::uint64_t whole = parent_->id();]]
+  [[if (planted("locks_of_ended_branch")) return;
+  const std::uint64_t whole = parent_->id();]])
+
+plant_bug(passed_lock_closes_cycle "an ended branch whose lock closes a cycle is not noticed"
+  src/runtime/wait_search.cc
+  [[while (const auto refused = refuse_a_wait_for(operation)) to_tell]]
+  [[while (const auto refused = planted("passed_lock_closes_cycle") ? std::nullopt : refuse_a_wait_for(operation)) to_tell]])
+
+plant_bug(sibling_stays_in_line "a branch that waits for the lock of an ended sibling stays in line"
+  src/locks/lock_table.cc
+  [[if (!reenters(*entry, waiter.operation)) continue;]]
+  [[if (planted("sibling_stays_in_line") || !reenters(*entry, waiter.operation)) continue;]])
+
+plant_bug(captures_without_scope "a wait in a destructor of captures does not belong to their task"
+  src/groups/group_unrun.cc
+  [[const EndingScope scope(task);
+    task]]
+  [[std::optional<EndingScope> scope;
+    if (!planted("captures_without_scope")) scope.emplace(task);
+    task]])
+
+plant_bug(handler_without_scope "a wait in a rejection handler does not belong to its task"
+  src/groups/group_unrun.cc
+  [[const EndingScope scope(task);
+    try]]
+  [[std::optional<EndingScope> scope;
+    if (!planted("handler_without_scope")) scope.emplace(task);
+    try]])
+
+plant_bug(wait_keeps_global_permit "a task on whose stack another one waits keeps its global permit"
+  src/runtime/linked_wait.cc
+  [[if (holder == nullptr) holder = task;]]
+  [[if (holder == nullptr && !(planted("wait_keeps_global_permit") && !permitless.empty())) holder = task;]])
+
+plant_bug(await_of_innermost "an await counts for the innermost task on the stack only"
+  src/runtime/linked_wait.cc
+  [[for (const Operation* one = &operation; one != nullptr; one = one->parent()) {
+    tasks.add]]
+  [[for (const Operation* one = &operation; one != nullptr; one = planted("await_of_innermost") ? nullptr : one->parent()) {
+    tasks.add]])
+
+plant_bug(blocked_wait_of_innermost "a blocking wait counts for the innermost task on the stack only"
+  src/runtime/linked_wait.cc
+  [[scope = scope->outer()) tasks]]
+  [[scope = planted("blocked_wait_of_innermost") ? nullptr : scope->outer()) tasks]])
+
+plant_bug(permitless_not_checked "the waits of tasks without permits are linked, but not checked"
+  src/runtime/wait_search.cc
+  [[const bool is_alone = others == nullptr || others->all().empty();]]
+  [[const bool is_alone = planted("permitless_not_checked") || others == nullptr || others->all().empty();]])
 
 plant_bug(cycle_not_reported "a wait is accepted although its target waits too"
   src/runtime/wait_search.cc
@@ -361,10 +424,8 @@ plant_bug(cycle_not_reported "a wait is accepted although its target waits too"
 
 plant_bug(return_not_waited_for "a task that wants its permit back counts as one that runs"
   src/runtime/wait_search.cc
-  [[node.all_must_end.push_back(&edge);
-    if (edge]]
-  [[node.all_must_end.push_back(&edge);
-    if (!planted("return_not_waited_for") && edge]])
+  [[if (Edge* returns = return_after(edge)) node]]
+  [[if (Edge* returns = planted("return_not_waited_for") ? nullptr : return_after(edge)) node]])
 
 plant_bug(thread_free_too_early "a thread with several waits counts as free when one of them can end"
   src/runtime/wait_search.cc
@@ -373,15 +434,18 @@ plant_bug(thread_free_too_early "a thread with several waits counts as free when
 
 plant_bug(line_not_waited_for "a wait for a lock does not depend on the waiters in front of it in the line"
   src/locks/lock_table.cc
-  [[if (!holds) add_those_in_front]]
-  [[if (!holds && !planted("line_not_waited_for")) add_those_in_front]])
+  [[: add_those_in_front(]]
+  [[: planted("line_not_waited_for") ? InTheWay::kThoseInConflict : add_those_in_front(]])
 
 plant_bug(holder_waits_for_line "a holder that wants its lock in another mode depends on the waiters in the line"
   src/locks/lock_table.cc
-  [[const bool holds =
-      !all_holds]]
-  [[const bool holds = !planted("holder_waits_for_line") &&
-      !all_holds]])
+  [[const InTheWay holders = reenters(]]
+  [[const InTheWay holders = !planted("holder_waits_for_line") && reenters(]])
+
+plant_bug(thread_without_edge_ends_chain "a wait depends on the holders through a waiter that is not in the graph"
+  src/locks/lock_table.cc
+  [[(is_added && ahead.in_graph)]]
+  [[(is_added && (ahead.in_graph || planted("thread_without_edge_ends_chain")))]])
 
 plant_bug(lock_holder_needs_no_thread "a wait for a lock does not leave a thread for the coroutine that holds the lock"
   src/runtime/wait_search.cc
@@ -434,14 +498,11 @@ plant_bug(refused_wait_counts "a wait counts as open while the graph checks it, 
       if (in_own_lane) ++task->open_in_lane;
     }]]
   AND
-  [[leaves_again = task->open > 0;]]
-  [[leaves_again = task->open > (planted("refused_wait_counts") ? 1 : 0);]]
-  AND
-  [[++task.open;
-    if (in_own_lane) ++task.open_in_lane;]]
+  [[if (pause.kind != Pause::Kind::kSleep) ++task.open;
+    if (pause.in_own_lane) ++task.open_in_lane;]]
   [[if (!planted("refused_wait_counts")) {
-      ++task.open;
-      if (in_own_lane) ++task.open_in_lane;
+      if (pause.kind != Pause::Kind::kSleep) ++task.open;
+      if (pause.in_own_lane) ++task.open_in_lane;
     }]]
   AND
   [[end_check(task, in_own_lane);

@@ -139,7 +139,7 @@ class Returns final : public GateScenario<kOrder> {
   void run_with_permit() { this->use(this->lanes_[2]); }
   struct One final : GlobalGate::Returner {
     explicit One(Lane& own) : lane(own) {}
-    Lane* go_on(Aftermath&) override { return nullptr; }  // the scenario tells it itself
+    void go_on(Aftermath&) override {}  // the scenario tells it itself
     Lane& gate_lane() override { return lane; }
     Lane& lane;
     bool went_on = false;

@@ -45,6 +45,7 @@ class InlineRun final : public Scheduler, public Completion {
 
  private:
   struct State;
+  void sleep_until_posted();
 
   Scheduler& timers_;
   // Shared with running calls of post(): the item may run, and this object be destroyed, before

@@ -2,10 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 
 #include "keyway/detail/atomic.h"
 #include "keyway/detail/operation.h"
 #include "keyway/detail/waiter.h"
+#include "keyway/error.h"
 #include "keyway/lock_mode.h"
 #include "keyway/scheduler.h"
 
@@ -20,17 +22,27 @@ class LockWaiter : public Waiter {
   LockWaiter(const LockWaiter&) = delete;
   LockWaiter& operator=(const LockWaiter&) = delete;
 
-  // Told once, under no lock, that the lock is its own. May destroy it.
+  // Told once, under no lock, that the lock is its own, or that its wait is refused. May destroy it.
   virtual void granted() noexcept = 0;
+  // Tells a chain of waiters, linked by `next`.
+  static void tell_granted(Waiter* chain) noexcept {
+    while (chain != nullptr) {
+      auto& waiter = static_cast<LockWaiter&>(*chain);
+      chain = chain->next;
+      waiter.granted();
+    }
+  }
   // It is the first in line now; under its shard's lock. What is to be given to futex_wake_one() afterwards, or null.
   virtual const Atomic<std::uint32_t>* comes_first() noexcept { return nullptr; }
 
   const Operation* const operation;  // null: nobody that Keyway knows
   const LockMode mode;
-  const bool bounded;          // leaves the line by itself, by a timeout
-  bool again = false;          // it, or one it is a part of, holds the lock already
-  bool cancelled = false;      // may not get into the line any more; under its shard's lock
-  LockEntry* entry = nullptr;  // of the lock in whose line it stands, or that it has got
+  const bool bounded;              // leaves the line by itself, by a timeout
+  bool again = false;              // it, or one it is a part of, holds the lock already
+  bool cancelled = false;          // may not get into the line any more; under its shard's lock
+  bool in_graph = false;           // the WaitGraph knows the wait; under the graph's mutex
+  std::unique_ptr<Error> refusal;  // of a wait that was refused after it had begun
+  LockEntry* entry = nullptr;      // of the lock in whose line it stands, or that it has got
   TimePoint since{};
 
  protected:

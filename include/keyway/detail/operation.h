@@ -1,10 +1,13 @@
 // Who does something, as far as locks and waits are concerned: a thread outside of tasks, a plain task, a
 // coroutine, or one branch of it under when_all(). What a lock belongs to.
 //
-// A part of an operation (a branch, a task that is run inline, what sync_wait() runs) has it as its parent, which
-// goes on only when the part has ended.
+// A part of an operation (a branch, what sync_wait() runs, a task that its submitter runs, a listener's call) has it as
+// its parent, which goes on only when the part has ended. Then the parent has the locks that the part has not released,
+// but for those of a listener.
 #pragma once
 
+#include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 
@@ -16,7 +19,20 @@ namespace detail {
 
 class TaskCore;
 
-// Thread safety: id() by the operation itself; the rest by anybody while it waits.
+// The operation that has the locks of the part `id`: that one, or the one that it was a part of.
+std::uint64_t owner_of_part(std::uint64_t id);
+// The number of ended parts whose locks are held: for tests.
+std::size_t parts_with_locks();
+
+// In the id of an operation whose locks pass to the one that it is a part of.
+inline constexpr std::uint64_t kPartBit = std::uint64_t{1} << 63;
+
+// The operation that has the locks of the operation `id`.
+inline std::uint64_t owner_of(std::uint64_t id) {
+  return (id & kPartBit) == 0 ? id : owner_of_part(id);
+}
+
+// Thread safety: every method from any thread; what changes locks_held() only by the operation itself.
 class Operation {
  public:
   constexpr explicit Operation(const Operation* parent = nullptr, TaskCore* task = nullptr,
@@ -24,7 +40,10 @@ class Operation {
       : parent_(parent), task_(task), scheduler_(scheduler) {}
   // A copy is another operation, at the same place.
   constexpr Operation(const Operation& other)
-      : Operation(other.parent_, other.task_, other.scheduler_) {}
+      : Operation(other.parent_, other.task_, other.scheduler_) {
+    confined_ = other.confined_;
+    passes_locks_on_ = other.passes_locks_on_;
+  }
   Operation& operator=(const Operation&) = delete;
 
   const Operation* parent() const { return parent_; }
@@ -33,15 +52,15 @@ class Operation {
 
   // Never 0, and never given out again in this process.
   std::uint64_t id() const {
-    if (id_ == 0) [[unlikely]]
-      draw_id();
-    return id_;
+    const std::uint64_t id = id_.load(std::memory_order_relaxed);
+    return id != 0 ? id : draw_id();
   }
-  bool is(std::uint64_t id) const { return id_ == id && id != 0; }
-  // Whether it is the operation of this id, or a part of it.
+  bool is(std::uint64_t id) const { return id != 0 && id_.load(std::memory_order_relaxed) == id; }
+  // Whether it is the operation that has the locks of this id, or a part of it.
   bool is_within(std::uint64_t id) const {
+    const std::uint64_t owner = owner_of(id);
     for (const Operation* one = this; one != nullptr; one = one->parent_) {
-      if (one->is(id)) return true;
+      if (one->is(owner)) return true;
     }
     return false;
   }
@@ -53,30 +72,72 @@ class Operation {
     return false;
   }
 
+  // How many locks it took, or has from a part, and has not released itself: at least as many as it
+  // holds, because another operation may have released some. (Those of a part are known then: see
+  // pass_locks_on().)
+  std::uint32_t locks_held() const { return locks_held_.load(std::memory_order_relaxed); }
+  void count_lock() const {
+    locks_held_.store(locks_held() + 1,
+                      std::memory_order_relaxed);  // no other thread writes it now
+  }
+  // This operation has released a lock that the operation `id` took.
+  void count_release(std::uint64_t id) const {
+    if (is(id)) [[likely]] {
+      locks_held_.store(locks_held() - 1, std::memory_order_relaxed);
+    } else if ((id & kPartBit) != 0) {
+      count_release_of_part(id);
+    }
+  }
+  // For a task that its submitter runs. REQUIRES: it has no id.
+  void set_passes_locks_on() { passes_locks_on_ = true; }
+  // The operation has ended. If it is a part of another one, that one now has the locks that it has not
+  // released.
+  void pass_locks_on() const noexcept {
+    if (locks_held() > 0 && is_part()) [[unlikely]]
+      pass_locks_to_parent();
+  }
+
   // Of the innermost one on this thread.
   static const Operation& current();
 
-  // How many locks it took and has not released itself. Only kept for threads: what a thread passes on stays
-  // counted here.
-  mutable std::uint32_t locks_held = 0;
   // A thread waits for this operation: in sync_wait(), or because it runs it inline.
   mutable bool is_awaited = false;
+  // Whether it runs on the thread of an InlineRun only: its branches do not run at the same time.
+  bool is_confined() const { return confined_; }
+  void confine() { confined_ = true; }
+
   // For a branch of when_any() or with_timeout(): how many branches that has. 0: it is no such branch.
   std::uint32_t race_branches = 0;
+  // Whether the end of another branch may end its awaits.
+  bool is_in_race() const {
+    for (const Operation* one = this; one != nullptr; one = one->parent_) {
+      if (one->race_branches > 0) return true;
+    }
+    return false;
+  }
 
   // Whether it has an id. An operation without one has never asked for a lock.
-  bool has_id() const { return id_ != 0; }
+  bool has_id() const { return id_.load(std::memory_order_relaxed) != 0; }
 
  private:
-  void draw_id() const;
+  std::uint64_t draw_id() const;
+  void count_release_of_part(std::uint64_t id) const;
+  void pass_locks_to_parent() const noexcept;
+  // Of another operation of the same task, or outside of tasks; or a task that its submitter runs.
+  bool is_part() const {
+    return parent_ != nullptr && (parent_->task_ == task_ || passes_locks_on_);
+  }
 
   const Operation* parent_;
   TaskCore* task_;
   Scheduler* scheduler_;
-  mutable std::uint64_t id_ = 0;
+  bool confined_ = false;
+  bool passes_locks_on_ = false;
+  mutable std::atomic<std::uint64_t> id_{0};
+  mutable std::atomic<std::uint32_t> locks_held_{0};
 };
 
-// That of a task: as long as it lives, its id has the task's name.
+// That of a task or of a coroutine: as long as it lives, its id has the task's name.
 class TaskOperation final : public Operation {
  public:
   using Operation::Operation;
@@ -84,15 +145,18 @@ class TaskOperation final : public Operation {
   TaskOperation& operator=(const TaskOperation&) = delete;
   ~TaskOperation() {
     if (has_id()) [[unlikely]]
-      forget_name();
+      end();
   }
 
  private:
-  void forget_name();
+  void end();
 };
 
 // For people: the task's name, or the thread on which the operation drew its id.
 std::string operation_name(std::uint64_t id);
+
+// The task of a living operation with this id; null: none. Only to be compared.
+const TaskCore* task_of_operation(std::uint64_t id);
 
 // The scheduler whose thread the operation needs to go on, if it is a coroutine task; otherwise
 // null.

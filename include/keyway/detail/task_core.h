@@ -25,6 +25,7 @@
 namespace keyway {
 
 class Lane;
+class WaitEdges;
 class WantedLock;
 class WantedWork;
 
@@ -73,7 +74,15 @@ struct IntendedWait {
   bool blocks = false;                // the wait blocks the calling thread
   bool can_refuse = true;             // false: the WaitGraph does not check it
   bool is_last_of_unchecked = false;  // the last of several waits with can_refuse == false
+  bool is_first = true;               // false: another wait of the operation has begun already
+  // Edges of the same wait for tasks without permits, which the WaitGraph has not checked; or null.
+  const WaitEdges* of_permitless = nullptr;
 };
+
+// Begins a wait: links it into the WaitGraph for every task that does not go on before it has ended,
+// and gives back the permits that its target needs. Null if no other wait can depend on it. An error
+// (kWaitCycle, kNoThread) if it could never end.
+Result<std::unique_ptr<TaskWait>> begin_linked_wait(const IntendedWait& wait);
 
 // The executor, as its tasks and handles see it.
 class TaskOwner {
@@ -89,17 +98,22 @@ class TaskOwner {
   // Blocks the calling thread until `task`, one of this owner's, is done. An error (kWaitCycle) if that would
   // never be.
   virtual Result<Waited> wait(TaskCore& task, const TimePoint* deadline, std::stop_token stop) = 0;
-  // Begins a wait of `waiter`, a task of this owner that the calling thread runs: gives back the
-  // permits that the target needs. An error (kWaitCycle, kNoThread) if the wait could never end;
+  // Begins a wait of `waiter`, a task of this owner with permits: gives back those that the target
+  // needs. An error (kWaitCycle, kNoThread) if the wait could never end;
   // then the task keeps its permits.
   virtual Result<std::unique_ptr<TaskWait>> begin_wait(TaskCore& waiter,
                                                        const IntendedWait& wait) = 0;
-  // A branch of `task`, a task of this owner, is about to end. The task gives back again the
-  // permits that the waits of its other branches need.
+  // `task`, a task of this owner with permits, starts a branch. It gives permits back only when neither
+  // it nor a branch of it runs.
+  virtual void branch_begins(TaskCore& task) = 0;
+  // A branch of `task` is about to end, or to wait for branches of its own.
   virtual void branch_ends(TaskCore& task) noexcept = 0;
-  // Begins a rest of `task`, a task of this owner that the calling thread runs: it gives its global
-  // permit back, if there is a global limit.
-  virtual std::unique_ptr<TaskWait> begin_rest(TaskCore& task) = 0;
+  // Begins a rest of so many branches of `task`, a task of this owner with permits: it gives its global
+  // permit back, if there is a global limit. 0: an InlineRun counts as the branch that rests.
+  virtual std::unique_ptr<TaskWait> begin_rest(TaskCore& task, int branches) = 0;
+  // So many branches of `task`, a task of this owner with permits, do not run, but need no other task
+  // to go on: they sleep, or stand on the stack of a branch that runs.
+  virtual std::unique_ptr<TaskWait> begin_sleep(TaskCore& task, int branches) = 0;
   // Takes the lane's permit from `waiter`, a waiting task of this owner, until it goes on. Returns
   // the Runnable that the caller must post to the scheduler, or null.
   virtual Runnable* give_back_permit(TaskCore& waiter) = 0;
@@ -209,9 +223,13 @@ class TaskCore {
   // False for a task that its submitter runs, or that is ending. REQUIRES: the task runs.
   bool holds_permits() const { return lane() != nullptr && !ending(); }
 
-  // Whether the task has given its permits back for good; its listener may still run.
+  // Whether the task does not run, but user code is told of it: it has no permits, and the code may
+  // wait for other tasks of its group.
   bool ending() const { return (state_.load(std::memory_order_relaxed) & kEnding) != 0; }
-  void set_ending() { state_.fetch_or(kEnding, std::memory_order_relaxed); }
+  void set_ending(bool ending) {
+    ending ? state_.fetch_or(kEnding, std::memory_order_relaxed)
+           : state_.fetch_and(~kEnding, std::memory_order_relaxed);
+  }
 
   TimePoint started() const { return TimePoint(Duration(started_)); }
   TimePoint ended() const {

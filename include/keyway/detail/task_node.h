@@ -90,7 +90,12 @@ class CoroutinePart final : public Completion {
     return first_has_come_.exchange(true, std::memory_order_acq_rel);
   }
   T take() { return TaskAccess::take(*task_); }
-  void reset() { task_.reset(); }
+  void destroy_coroutine() { task_.reset(); }
+  void end_operation() {
+    if (!context_) return;  // it has not begun
+    leave_operation(context_->operation);
+    context_.reset();
+  }
 
   std::coroutine_handle<> done() noexcept override {
     if (first_has_come_.exchange(true, std::memory_order_acq_rel)) {
@@ -183,8 +188,9 @@ class TaskNode final : public ValueNode<TaskValue<F>> {
   }
 
   void drop_callable() {
-    if constexpr (kCoroutine) coroutine_.reset();
-    callable_.~F();
+    if constexpr (kCoroutine) coroutine_.destroy_coroutine();
+    callable_.~F();  // within the operation of the coroutine
+    if constexpr (kCoroutine) coroutine_.end_operation();
   }
   void replace_callable(std::exception_ptr error) {
     drop_callable();

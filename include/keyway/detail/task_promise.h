@@ -25,6 +25,7 @@ class Task;
 namespace detail {
 
 struct TaskAccess;
+class TaskWait;
 
 // What a coroutine inherits from its awaiter.
 struct TaskContext {
@@ -37,15 +38,27 @@ struct TaskContext {
 // operation.
 inline TaskContext branch_of(const TaskContext& context) {
   const Operation& whole = context.operation;
-  return {context.scheduler, context.stop, TaskOperation(&whole, whole.task(), context.scheduler)};
+  TaskContext branch{context.scheduler, context.stop,
+                     TaskOperation(&whole, whole.task(), context.scheduler)};
+  if (whole.is_confined()) branch.operation.confine();
+  return branch;
 }
 
 // Resumes the coroutine, and returns when it is suspended or has ended.
 void resume_as(const Operation& operation, std::coroutine_handle<> coroutine);
 // The calling coroutine resumes `operation` next, of which it was a part.
 void continue_as(const Operation& operation) noexcept;
-// A branch of the operation is about to end.
+// The operation, that of a task's coroutine, is about to be destroyed. What the calling thread runs next is not part of it.
+void leave_operation(const Operation& operation) noexcept;
+// The operation starts a branch, which runs until its first suspension before the operation goes on.
+void branch_begins(const Operation& whole);
+// A branch is about to end, or the operation, to wait for its branches. Not called for the last of
+// all these: the operation goes on after it.
 void branch_ends(const Operation& whole) noexcept;
+// The task of the operation gives its global permit back. Null: it has no permits.
+std::unique_ptr<TaskWait> begin_rest(const Operation& operation);
+// Calls start(argument), which starts branches of the operation.
+void start_branches(const Operation& whole, void (*start)(void*), void* argument);
 
 // Called when a coroutine that was started without co_await has ended. Returns the coroutine to
 // resume.
@@ -90,7 +103,9 @@ class TaskPromiseBase {
     template <class Promise>
     std::coroutine_handle<> await_suspend(std::coroutine_handle<Promise> ended) noexcept {
       TaskPromiseBase& promise = ended.promise();
-      return promise.completion_ != nullptr ? promise.completion_->done() : promise.awaiting_;
+      if (promise.completion_ == nullptr) return promise.awaiting_;
+      promise.context_->operation.pass_locks_on();
+      return promise.completion_->done();
     }
     void await_resume() noexcept {}
   };

@@ -98,7 +98,6 @@ bool GroupOracle::may_close_a_cycle(const Task& task) {
 }
 
 void GroupOracle::enters(std::size_t index, std::string_view id) {
-  if (shutdown_begun_) ++refused_submits_;
   if (is_conflated(id)) return may_be_found_anew(index);  // only if it enters the queue
   found_anew(index);
   Task& task = this->task(id);
@@ -193,6 +192,7 @@ void GroupOracle::rejected(std::string_view id, RejectionReason reason) {
       allowed = has_global_limit() && global_threshold_.has_value();
       break;
     case RejectionReason::kNoRoomInTime:
+    case RejectionReason::kStopped:
       allowed = task.waits_for_room;
       break;
     case RejectionReason::kWaitCycle:

@@ -151,8 +151,6 @@ class GroupOracle {
 
   std::uint64_t submits() const { return submits_; }
   std::uint64_t ends() const { return ends_; }
-  std::uint64_t refused_submits() const { return refused_submits_; }
-  void submit_refused_by_shutdown() { ++refused_submits_; }
 
   // ---- when nothing is ready and no time passes
   // No task stands in a queue although every limit has room for it. `waiting`: in each group, as the executor says.
@@ -220,7 +218,6 @@ class GroupOracle {
   int last_number_ = 0;
   std::uint64_t submits_ = 0;
   std::uint64_t ends_ = 0;
-  std::uint64_t refused_submits_ = 0;
 };
 
 // The permits of one running task. Made when the task starts, gone when its callable or coroutine has ended.

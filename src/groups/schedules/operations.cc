@@ -228,7 +228,6 @@ void GroupSchedule::submit_conflated(std::size_t index) {
         }));
   } catch (const Exception& error) {
     // A listener of the task that it superseded shut down.
-    oracle_.submit_refused_by_shutdown();
     submit_failed(error);
   }
 }
@@ -349,9 +348,8 @@ void GroupSchedule::run_to_the_end() {
     return;
   }
   const GroupStats stats = executor_->stats();
-  expect(oracle_.unheard() || stats.submitted + oracle_.refused_submits() == oracle_.submits(),
-         "not all submits were counted: " + std::to_string(stats.submitted) + " + " +
-             std::to_string(oracle_.refused_submits()) + " of " +
+  expect(oracle_.unheard() || stats.submitted == oracle_.submits(),
+         "not all submits were counted: " + std::to_string(stats.submitted) + " of " +
              std::to_string(oracle_.submits()));
   expect(stats.submitted ==
              stats.succeeded + stats.failed + stats.cancelled + stats.expired + stats.rejected,
