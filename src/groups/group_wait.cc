@@ -65,7 +65,7 @@ detail::TaskOwner::Need GroupEngine::need(TaskCore& task) {
     lane_of_task = lane;
     if (lane == nullptr) return {};
     const std::uint32_t limit = lane->limits().running;
-    if (comes_back > 0) return {.room = std::min(comes_back, limit), .limit = limit};
+    if (comes_back > 0) return {.room = lane->needed_to_return(comes_back), .limit = limit};
     return {.room = lane->needed_for(task.waiter(), outside), .limit = limit};
   });
   if (outside && lane_of_task != nullptr) {

@@ -210,9 +210,10 @@ TEST(UserCodeWaits, ASyncWaitOfAListenerIsRefusedIfNoThreadIsLeft) {
     ErrorCode code{};
     executor.pause_group("a");
     TaskHandle<void> cancelled = executor.submit("a", "cancelled", [] {});
+    TaskHandle<void> waits;
     listener->ended = [&](const std::string& id) {
       if (id != "cancelled") return;
-      auto waits = executor.submit("b", "waits", [&] { (void)cancelled.join(); });
+      waits = executor.submit("b", "waits", [&] { (void)cancelled.join(); });
       const detail::TaskCore& task = detail::HandleAccess::core(waits);
       while (WaitGraph::instance().waits_for(task).empty()) std::this_thread::yield();
       try {
@@ -223,6 +224,7 @@ TEST(UserCodeWaits, ASyncWaitOfAListenerIsRefusedIfNoThreadIsLeft) {
     };
     cancelled.cancel();
     EXPECT_EQ(code, ErrorCode::kNoThread);
+    EXPECT_TRUE(waits.join().ok());
   });
 }
 

@@ -327,6 +327,47 @@ TEST(WaitCycle, ACostlierTaskThatComesBackDoesNotCloseACycle) {
   EXPECT_EQ(costly.join().value(), 1);
 }
 
+// "costly" and "cheap" come back while "holder" and "runner" have both permits. "holder" waits by way of "between" for
+// "cheap", so "cheap" must not need the permits of "holder", in whichever order the two come back.
+void expect_costly_and_cheap_return(bool cheap_first) {
+  SimScheduler sim;
+  GroupExecutor executor({.groups = {{"g", {.max_concurrency = 2}}}}, sim);
+  TaskHandle<int> of_costly;
+  TaskHandle<int> of_cheap;
+  const auto waits_for_part_in = [&](TaskHandle<int>& part) {
+    return [&]() -> Task<void> {
+      part = executor.submit("g", {.priority = -1}, answer);  // queued until it is cancelled
+      EXPECT_EQ((co_await part).status, TaskStatus::kCancelled);
+    };
+  };
+  auto costly = executor.submit("g", {.id = "costly", .cost = 2}, waits_for_part_in(of_costly));
+  auto cheap = executor.submit("g", "cheap", waits_for_part_in(of_cheap));
+  auto between = executor.submit("h", "between", [&]() -> Task<void> {
+    co_await sleep_for(1ms);
+    (void)co_await cheap;
+  });
+  auto holder = executor.submit("g", "holder", [&] { return await_one(between); });
+  auto runner = executor.submit("g", "runner", []() -> Task<void> { co_await sleep_for(20ms); });
+  sim.advance(5ms);
+  sim.run_ready();
+  (cheap_first ? of_cheap : of_costly).cancel();
+  sim.run_ready();
+  (cheap_first ? of_costly : of_cheap).cancel();
+  sim.run_until_idle();
+  ASSERT_TRUE(holder.is_done());
+  EXPECT_TRUE(holder.join().ok());
+  ASSERT_TRUE(costly.is_done());
+  EXPECT_TRUE(costly.join().ok());
+}
+
+TEST(WaitCycle, ACostlierTaskThatComesBackAfterACheaperOneDoesNotCloseACycle) {
+  expect_costly_and_cheap_return(/*cheap_first=*/true);
+}
+
+TEST(WaitCycle, ACostlierTaskThatComesBackBeforeACheaperOneDoesNotCloseACycle) {
+  expect_costly_and_cheap_return(/*cheap_first=*/false);
+}
+
 // "first" gave its permit back for "second", and when that is done cannot have it again: "third" holds
 // it, and waits by way of b for "first".
 TEST(WaitCycle, ATaskThatMustComeBackToItsGroupIsPartOfACycle) {

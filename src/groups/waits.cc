@@ -346,7 +346,7 @@ void Waits::return_by(OfTask& task, Next next, Aftermath& aftermath) {
     const bool costly = Intake::is_costly(returning);
     table_.pin(lane);
     const Lane::Entered entered =
-        intake_.change(lane, [&] { return lane.enter_in_front(returning.waiter()); });
+        intake_.change(lane, [&] { return lane.enter_again(returning.waiter()); });
     if (entered == Lane::Entered::kNeedsTurn) aftermath.post(lane);
     dispatch_.task_returned(lane, aftermath);
     if (costly && lane.take_need_grew()) intake_.room_shrank(lane.key(), aftermath);

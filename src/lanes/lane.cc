@@ -193,8 +193,11 @@ Waiter* Lane::drain(bool (*stays)(Waiter&)) {
     if (returns) --returners;
     if (stays(waiter)) {
       taken_in_.push_back(waiter);
-      if (returns) ++rare().returners;
-      if (ranks_ != nullptr) count_cost(owner_.rank_of(waiter).cost);
+      if (returns) {
+        ++rare().returners;
+        rare().last_returner = &waiter;
+      }
+      if (ranks_ != nullptr) count_cost(owner_.rank_of(waiter).cost, returns);
       continue;
     }
     *link = &waiter;
@@ -213,10 +216,16 @@ bool Lane::give_back(std::uint32_t units) {
   return take_up_turn();
 }
 
-Lane::Entered Lane::enter_in_front(Waiter& waiter) {
+Lane::Entered Lane::enter_again(Waiter& waiter) {
   SpinGuard dispatch(dispatch_);
   SpinGuard intake(intake_);
-  taken_in_.push_front(waiter);
+  // A task that waits again and again does not overtake a costlier one that returns.
+  if (rare().returners > 0) {
+    WaiterList::insert_before(*rare().last_returner->next, waiter);
+  } else {
+    taken_in_.push_front(waiter);
+  }
+  rare().last_returner = &waiter;
   ++entered_;
   sure_room_ = 0;
   ++rare().came_back;
@@ -224,7 +233,7 @@ Lane::Entered Lane::enter_in_front(Waiter& waiter) {
   const LaneRank rank = owner_.rank_of(waiter);
   if (!rank.plain()) begin_ranks();
   if (ranks_ != nullptr) {
-    count_cost(rank.cost);
+    count_cost(rank.cost, /*returns=*/true);
     if (turn_out_ && !stalled_) return Entered::kTurnIsOnItsWay;
     return place_turn() ? Entered::kNeedsTurn : Entered::kTurnIsOnItsWay;
   }

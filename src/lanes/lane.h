@@ -176,9 +176,10 @@ class alignas(64) Lane final : public Runnable {
   }
 
   // Gives back the permits of a task that waits. It does not count as an end: the task returns by
-  // enter_in_front(), and the lane is not freed before. True if the caller must post the turn.
+  // enter_again(), and the lane is not freed before. True if the caller must post the turn.
   bool give_back(std::uint32_t units = 1) KEYWAY_EXCLUDES(intake_, dispatch_);
-  Entered enter_in_front(Waiter& waiter) KEYWAY_EXCLUDES(intake_, dispatch_);  // without priority
+  // Puts the waiter in front of all tasks that have not begun, behind those that returned before it.
+  Entered enter_again(Waiter& waiter) KEYWAY_EXCLUDES(intake_, dispatch_);
 
   // Nobody gets in any more.
   void close() KEYWAY_EXCLUDES(intake_) {
@@ -204,7 +205,7 @@ class alignas(64) Lane final : public Runnable {
     SpinGuard dispatch(dispatch_);
     rare().outside += counts;
   }
-  // Whether somebody waits who came by enter_in_front().
+  // Whether a waiter that came by enter_again() is in the queue.
   bool somebody_returns() const KEYWAY_EXCLUDES(dispatch_) {
     SpinGuard dispatch(dispatch_);
     return rare_ != nullptr && rare_->returners > 0;
@@ -238,9 +239,12 @@ class alignas(64) Lane final : public Runnable {
   // `outside` and is to enter: as many as it, or anybody else who waits, may cost. Otherwise 0.
   std::uint32_t needed_for(const Waiter& waiter, bool outside = false) const
       KEYWAY_EXCLUDES(intake_, dispatch_);
+  // The number of permits that must be free for a task that gave `units` back, or will, to be sure of
+  // its return: as many as it costs, or as the costliest waiter that returned before it.
+  std::uint32_t needed_to_return(std::uint32_t units) const KEYWAY_EXCLUDES(intake_, dispatch_);
 
-  // Whether a task has entered since the last call that raised needed_for() of other tasks above
-  // the free permits. Then waiting tasks of the lane may have to give permits back.
+  // Whether a task has entered since the last call that raised needed_for() or needed_to_return() of
+  // other tasks above the free permits. Then waiting tasks of the lane may have to give permits back.
   bool take_need_grew() KEYWAY_EXCLUDES(intake_, dispatch_);
 
   // The limits in force were forgotten: whoever enters next resolves them anew.
@@ -295,20 +299,36 @@ class alignas(64) Lane final : public Runnable {
 
   // Of those who wait or run. Who has no priority waits in taken_in_ and inbox_ as ever.
   using Levels = std::map<int, WaiterList, std::greater<>>;
+  // How many tasks have each cost above 1.
+  class Costs {
+   public:
+    void add(std::uint32_t cost) {
+      if (cost > 1) ++counts_[cost];
+    }
+    void remove(std::uint32_t cost) {
+      if (cost == 1) return;
+      const auto found = counts_.find(cost);
+      if (--found->second == 0) counts_.erase(found);
+    }
+    std::uint32_t largest() const { return counts_.empty() ? 1 : counts_.rbegin()->first; }
+    void clear() { counts_.clear(); }
+
+   private:
+    std::map<std::uint32_t, std::uint64_t> counts_;
+  };
   struct Ranks {
-    Levels levels;                                 // by priority; none is empty
-    std::uint64_t extra_waiting = 0;               // the sum of (cost - 1) of the queued tasks
-    std::map<std::uint32_t, std::uint64_t> costs;  // how many queued tasks have each cost above 1
-    bool need_grew = false;                        // see take_need_grew()
-    std::uint64_t extra_running = 0;               // the sum of (cost - 1) of the running tasks
+    Levels levels;                    // by priority; none is empty
+    Costs queued;                     // of all queued tasks
+    Costs returning;                  // of those that came by enter_again()
+    bool need_grew = false;           // see take_need_grew()
+    std::uint64_t extra_running = 0;  // the sum of (cost - 1) of the running tasks
   };
   void begin_ranks() KEYWAY_REQUIRES(intake_, dispatch_) {
     if (ranks_ == nullptr) ranks_ = std::make_unique<Ranks>();
     careful_ = true;
     sure_room_ = 0;
   }
-  void count_cost(std::uint32_t cost) KEYWAY_REQUIRES(intake_, dispatch_);
-  void uncount_cost(std::uint32_t cost) KEYWAY_REQUIRES(intake_, dispatch_);
+  void count_cost(std::uint32_t cost, bool returns) KEYWAY_REQUIRES(intake_, dispatch_);
   Waiter* first_ranked() const KEYWAY_REQUIRES(intake_, dispatch_);
   std::uint32_t units_of(const Waiter& waiter) const KEYWAY_REQUIRES(dispatch_) {
     return std::min(owner_.rank_of(waiter).cost, limit_);
@@ -355,7 +375,8 @@ class alignas(64) Lane final : public Runnable {
     std::uint64_t drained = 0;
     std::uint64_t given_back = 0;  // started, gave the permit back, and start once more
     std::uint64_t came_back = 0;   // of these, entered once more
-    std::uint64_t returners = 0;   // of these, in front of all who wait
+    std::uint64_t returners = 0;   // of these, the first waiters of taken_in_
+    Waiter* last_returner = nullptr;
     std::uint64_t stop_up_to = 0;
     LaneCounts outside;
   };

@@ -216,10 +216,11 @@ class Checked {
   }
 
   void come_back() {
-    waiting_.push_front(lent_.front());
+    Waiter& waiter = *lent_.front();
+    waiting_.insert(waiting_.begin() + static_cast<std::ptrdiff_t>(returners_), &waiter);
     lent_.pop_front();
     ++returners_;
-    post(lane_.enter_in_front(*waiting_.front()) == Lane::Entered::kNeedsTurn);
+    post(lane_.enter_again(waiter) == Lane::Entered::kNeedsTurn);
   }
 
   void post(bool needs_turn) {

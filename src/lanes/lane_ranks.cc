@@ -9,23 +9,15 @@
 
 namespace keyway {
 
-// A queued task needs as many permits as the costliest task of its queue: see needed_for().
-// running_ includes the permits of waiting tasks, so if `units` are free besides, the new task
-// delays no other.
-void Lane::count_cost(std::uint32_t cost) {
-  if (cost == 1) return;
-  const std::uint32_t largest = ranks_->costs.empty() ? 1 : ranks_->costs.rbegin()->first;
+// A queued task needs as many permits as the costliest task of its queue, and a returning task as
+// many as the costliest returning one: see needed_for(). running_ includes the permits of waiting
+// tasks, so if `units` are free besides, the new task delays no other.
+void Lane::count_cost(std::uint32_t cost, bool returns) {
+  const std::uint32_t largest = (returns ? ranks_->returning : ranks_->queued).largest();
   const std::uint32_t units = std::min(cost, limit_);
   if (units > largest && std::uint64_t{running_} + units > limit_) ranks_->need_grew = true;
-  ranks_->extra_waiting += cost - 1;
-  ++ranks_->costs[cost];
-}
-
-void Lane::uncount_cost(std::uint32_t cost) {
-  if (cost == 1) return;
-  ranks_->extra_waiting -= cost - 1;
-  const auto found = ranks_->costs.find(cost);
-  if (--found->second == 0) ranks_->costs.erase(found);
+  ranks_->queued.add(cost);
+  if (returns) ranks_->returning.add(cost);
 }
 
 bool Lane::take_need_grew() {
@@ -46,7 +38,7 @@ Waiter* Lane::first_ranked() const {
 
 void Lane::insert_ranked(Waiter& waiter) {
   const LaneRank rank = owner_.rank_of(waiter);
-  count_cost(rank.cost);
+  count_cost(rank.cost, /*returns=*/false);
   if (rank.priority == 0) {
     inbox_.push_back(waiter);
   } else {
@@ -56,7 +48,7 @@ void Lane::insert_ranked(Waiter& waiter) {
 
 void Lane::remove_ranked(Waiter& waiter) {
   const LaneRank rank = owner_.rank_of(waiter);
-  uncount_cost(rank.cost);
+  ranks_->queued.remove(rank.cost);
   WaiterList::unlink(waiter);
   if (rank.priority == 0) return;
   const auto level = ranks_->levels.find(rank.priority);
@@ -69,7 +61,10 @@ void Lane::take_ranked(bool has_turn, LaneTake& taken) {
     taken.units = units_of(*next);
     taken.number = ++started_;
     taken.stood_in_line = true;
-    if (rare_ != nullptr && rare_->returners > 0) --rare_->returners;
+    if (rare_ != nullptr && rare_->returners > 0) {
+      --rare_->returners;
+      ranks_->returning.remove(owner_.rank_of(*next).cost);
+    }
     remove_ranked(*next);
     running_ += taken.units;
     ranks_->extra_running += taken.units - 1;
@@ -107,8 +102,8 @@ void Lane::gather_ranked(WaiterList& all) {
   all.append(inbox_);
   for (; level != ranks_->levels.end(); ++level) all.append(level->second);
   ranks_->levels.clear();
-  ranks_->extra_waiting = 0;
-  ranks_->costs.clear();
+  ranks_->queued.clear();
+  ranks_->returning.clear();
 }
 
 // A turn that is posted or stalled goes on as in any lane.
@@ -144,8 +139,14 @@ std::uint32_t Lane::needed_for(const Waiter& waiter, bool outside) const {
   SpinGuard intake(intake_);
   if (!outside && !WaiterList::linked(waiter)) return 0;
   const std::uint32_t own = units_of(waiter);
-  if (ranks_ == nullptr || ranks_->costs.empty()) return own;
-  return std::max(own, std::min(ranks_->costs.rbegin()->first, limit_));
+  return ranks_ == nullptr ? own : std::max(own, std::min(ranks_->queued.largest(), limit_));
+}
+
+std::uint32_t Lane::needed_to_return(std::uint32_t units) const {
+  SpinGuard dispatch(dispatch_);
+  SpinGuard intake(intake_);
+  if (ranks_ != nullptr) units = std::max(units, ranks_->returning.largest());
+  return std::min(units, limit_);
 }
 
 }  // namespace keyway

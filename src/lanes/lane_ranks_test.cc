@@ -161,16 +161,16 @@ class Checked {
     if (running_.empty()) return;
     Guest& guest = *running_.front();
     std::erase(running_, &guest);
-    guest.rank.priority = 0;  // it comes back in front of all
+    guest.rank.priority = 0;  // returning waiters have none
     lent_.push_back(&guest);
     post(lane_.give_back(guest.units));
   }
   void come_back() {
     Guest& guest = *lent_.back();
     lent_.pop_back();
-    waiting_.insert(waiting_.begin(), &guest);
+    waiting_.insert(waiting_.begin() + static_cast<std::ptrdiff_t>(returners_), &guest);
     ++returners_;
-    post(lane_.enter_in_front(guest.waiter) == Lane::Entered::kNeedsTurn);
+    post(lane_.enter_again(guest.waiter) == Lane::Entered::kNeedsTurn);
   }
 
   void check() {
@@ -182,6 +182,11 @@ class Checked {
     }
     for (const Guest* guest : waiting_)
       EXPECT_GE(lane_.needed_for(guest->waiter), units_of(*guest));
+    std::uint32_t of_returners = 1;
+    for (std::size_t i = 0; i < returners_; ++i) {
+      of_returners = std::max(of_returners, units_of(*waiting_[i]));
+    }
+    EXPECT_EQ(lane_.needed_to_return(1), of_returners);
   }
 
   std::mt19937_64 random_;

@@ -219,7 +219,7 @@ TEST_F(LaneTest, APermitThatIsLentLetsTheNextOneInAndComesBackInFront) {
   lane_.take();
   EXPECT_TRUE(lane_.give_back());
   EXPECT_EQ(lane_.take().waiter, &waiters_[1]);
-  EXPECT_EQ(lane_.enter_in_front(waiters_[0]), Lane::Entered::kTurnIsOnItsWay);
+  EXPECT_EQ(lane_.enter_again(waiters_[0]), Lane::Entered::kTurnIsOnItsWay);
   EXPECT_EQ(finish(/*go_on=*/true).waiter, &waiters_[0]);
   EXPECT_EQ(finish(/*go_on=*/true).waiter, &waiters_[2]);
   EXPECT_EQ(lane_.counts().entered, 4U) << "who comes back is not counted twice";
@@ -237,7 +237,7 @@ TEST_F(LaneTest, ALaneStaysUntilATaskThatGaveItsPermitBackHasComeAgain) {
   EXPECT_FALSE(lane_.idle());
   LaneCounts counts;
   EXPECT_FALSE(lane_.retire(counts));
-  EXPECT_EQ(lane_.enter_in_front(waiters_[1]), Lane::Entered::kNeedsTurn);
+  EXPECT_EQ(lane_.enter_again(waiters_[1]), Lane::Entered::kNeedsTurn);
   EXPECT_EQ(lane_.take().waiter, &waiters_[1]);
   EXPECT_EQ(lane_.counts().succeeded, 0U);
 }
