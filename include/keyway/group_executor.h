@@ -60,6 +60,7 @@ namespace keyway {
 
 class GroupEngine;
 class GroupHandle;
+class Pipeline;
 class SerialDispatcher;
 
 struct GroupStats {
@@ -170,6 +171,7 @@ class GroupExecutor : public SubmitWays<GroupExecutor, std::string_view> {
 
  private:
   friend class GroupHandle;
+  friend class Pipeline;
   friend class SerialDispatcher;
   friend class SubmitWays<GroupExecutor, std::string_view>;
 

@@ -17,8 +17,8 @@ Result<PipelineEnd> Pipeline::run_until(std::stop_token stop) {
   return engine_->run_until(std::move(stop));
 }
 
-void Pipeline::pause() { engine_->executor().pause(); }
-void Pipeline::resume() { engine_->executor().resume(); }
+void Pipeline::pause() { engine_->pause_all(true); }
+void Pipeline::resume() { engine_->pause_all(false); }
 void Pipeline::pause_key(std::string_view key) { engine_->pause_key(key, true); }
 void Pipeline::resume_key(std::string_view key) { engine_->pause_key(key, false); }
 

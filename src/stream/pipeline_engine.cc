@@ -1,4 +1,5 @@
-// The pump: reading, dispatching, committing, ending. What happens to one record: pipeline_record.cc.
+// The pump: reading, dispatching, committing. For one record see pipeline_record.cc, for the run as a whole
+// pipeline_run.cc.
 #include "stream/pipeline_engine.h"
 
 #include <algorithm>
@@ -87,35 +88,6 @@ Pipeline::Engine::~Engine() {
   calls_.reset();
   backlog_.reset();
   settle();
-}
-
-Result<PipelineEnd> Pipeline::Engine::run_until(std::stop_token stop) {
-  if (ran_.exchange(true)) {
-    return Error{ErrorCode::kInvalidArgument,
-                 "run_until() was called before; a pipeline runs once: make another one"};
-  }
-  try {
-    if (Result<void> opened = source_.open([this] { wake(); }); !opened) return opened.error();
-  } catch (...) {
-    return error_of(std::current_exception());
-  }
-  next_commit_ = from_now(options_.commit_interval);
-  is_open_.store(true, std::memory_order_release);
-  const std::stop_callback on_stop(stop, [this] {
-    stop_wanted_ = true;
-    wake();
-  });
-  wake();
-  block(over_, {.scheduler = &scheduler_});
-  scheduler_.cancel_timer(*this);
-  try {
-    source_.close();
-  } catch (...) {
-    fail_by(std::current_exception());
-  }
-  MutexLock lock(failure_mutex_);
-  if (failure_) return *failure_;
-  return PipelineEnd{*ending_, halted_by_};
 }
 
 TimePoint Pipeline::Engine::from_now(Duration duration) const {
@@ -439,77 +411,6 @@ bool Pipeline::Engine::is_revoking() {
                   [](const auto& one) { return one.second->revoked_until.has_value(); });
   }
   return waits;
-}
-
-// ---- ending
-
-void Pipeline::Engine::begin_end_if_due() {
-  if (ending_) return;
-  std::optional<PipelineEnd::Why> why;
-  {
-    MutexLock lock(failure_mutex_);
-    if (!halted_by_.empty()) why = PipelineEnd::kHalted;
-    if (failure_) why = PipelineEnd::kStopped;
-  }
-  if (stop_wanted_) why = PipelineEnd::kStopped;
-  if (why) begin_end(*why);
-}
-
-void Pipeline::Engine::begin_end(PipelineEnd::Why why) {
-  ending_ = why;
-  end_by_ = from_now(options_.shutdown_wait);
-  for (auto& [id, partition] : partitions_) give_up(*partition);
-  resume_all();  // a paused key would keep its records for ever
-}
-
-void Pipeline::Engine::resume_all() {
-  std::set<std::string, std::less<>> keys;
-  {
-    MutexLock lock(paused_mutex_);
-    keys_must_go_on_ = true;
-    keys.swap(paused_keys_);
-  }
-  for (const std::string& key : keys) executor_->resume_group(key);
-  executor_->resume();
-}
-
-// A key that is paused while the pipeline begins to end is resumed either here or by resume_all().
-void Pipeline::Engine::pause_key(std::string_view key, bool pause) {
-  bool goes_on = !pause;
-  {
-    MutexLock lock(paused_mutex_);
-    goes_on = goes_on || keys_must_go_on_;
-    if (!goes_on) {
-      paused_keys_.emplace(key);
-    } else if (const auto found = paused_keys_.find(key); found != paused_keys_.end()) {
-      paused_keys_.erase(found);
-    }
-  }
-  if (!goes_on) {
-    executor_->pause_group(key);
-    MutexLock lock(paused_mutex_);
-    goes_on = keys_must_go_on_;
-  }
-  if (goes_on) executor_->resume_group(key);
-}
-
-// The last commit: up to the first that is not done, with all that is done above it.
-void Pipeline::Engine::end_if_quiet() {
-  const bool in_time = scheduler_.now() < end_by_;
-  if (in_flight_ > 0 && in_time) return;
-  if (in_flight_ > 0) {
-    closed_ = true;
-    if (storing_ > 0) return;  // the last one wakes the pump
-  }
-  if (!commit() && in_time && !failed()) return;  // once more, a little later
-  show();
-  is_over_ = true;
-  over_.wake();
-}
-
-bool Pipeline::Engine::failed() {
-  MutexLock lock(failure_mutex_);
-  return failure_.has_value();
 }
 
 }  // namespace keyway

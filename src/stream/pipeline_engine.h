@@ -49,6 +49,7 @@ class Pipeline::Engine final : private Pump, private Timer {
   GroupExecutor& executor() { return *executor_; }
   GroupExecutor& calls() { return calls_ ? *calls_ : *executor_; }
   PipelineStats stats() const KEYWAY_EXCLUDES(shown_mutex_);
+  void pause_all(bool pause) KEYWAY_EXCLUDES(paused_mutex_);
   void pause_key(std::string_view key, bool pause) KEYWAY_EXCLUDES(paused_mutex_);
   void pause_partition(PartitionId id, bool pause) KEYWAY_EXCLUDES(shown_mutex_);
 
@@ -62,6 +63,7 @@ class Pipeline::Engine final : private Pump, private Timer {
     Duration wait{};  // before the next one
   };
 
+  class Run;
   class Measured;  // an attempt, while it lives
   class Storing;   // a use of the source or of a store by a record
   struct BatchMember;
@@ -100,6 +102,7 @@ class Pipeline::Engine final : private Pump, private Timer {
   bool is_revoking();
   void commit_if_due();
   bool commit();
+  void close_source();
   void begin_end_if_due() KEYWAY_EXCLUDES(failure_mutex_);
   void resume_all() KEYWAY_EXCLUDES(paused_mutex_);
   void begin_end(PipelineEnd::Why why);

@@ -1,0 +1,155 @@
+// A pipeline's run: its begin, its end, and its pauses.
+#include <string>
+#include <utility>
+
+#include "groups/blocked_wait.h"
+#include "stream/pipeline_batch.h"
+#include "stream/pipeline_engine.h"
+
+namespace keyway {
+
+// The run, as the target of the wait of run_until(). It needs a thread of the scheduler, and depends on
+// the waits of the records' tasks.
+class Pipeline::Engine::Run final : public WantedWork {
+ public:
+  explicit Run(const Engine& engine) : engine_(engine) {}
+  Scheduler* scheduler() const override { return &engine_.scheduler_; }
+  bool includes(const detail::TaskCore* task, const WantedWork*) const override {
+    if (task == nullptr) return false;
+    const detail::TaskOwner* owner = &task->owner();
+    return owner == &engine_.executor_->owner() ||
+           (engine_.calls_ && owner == &engine_.calls_->owner());
+  }
+  std::string name() const override { return "the end of a pipeline's run"; }
+
+ private:
+  const Engine& engine_;
+};
+
+Result<PipelineEnd> Pipeline::Engine::run_until(std::stop_token stop) {
+  if (ran_.exchange(true)) {
+    return Error{ErrorCode::kInvalidArgument,
+                 "run_until() was called before; a pipeline runs once: make another one"};
+  }
+  // A wake-up before the run has begun does nothing: the run begins with one.
+  const auto wake_if_open = [this] {
+    if (is_open_.load(std::memory_order_acquire)) wake();
+  };
+  try {
+    if (Result<void> opened = source_.open(wake_if_open); !opened) return opened.error();
+  } catch (...) {
+    return error_of(std::current_exception());
+  }
+  const Run run(*this);
+  BlockedWait wait;
+  if (Result<void> begun = wait.begin(run, /*bounded=*/false); !begun) {
+    close_source();
+    return begun.error();
+  }
+  next_commit_ = from_now(options_.commit_interval);
+  is_open_.store(true, std::memory_order_release);
+  const std::stop_callback on_stop(stop, [this] {
+    stop_wanted_ = true;
+    wake();
+  });
+  wake();
+  block(over_, {.scheduler = &scheduler_});
+  wait.end(&scheduler_);
+  scheduler_.cancel_timer(*this);
+  close_source();
+  MutexLock lock(failure_mutex_);
+  if (failure_) return *failure_;
+  return PipelineEnd{*ending_, halted_by_};
+}
+
+void Pipeline::Engine::close_source() {
+  try {
+    source_.close();
+  } catch (...) {
+    fail_by(std::current_exception());
+  }
+}
+
+// ---- ending
+
+void Pipeline::Engine::begin_end_if_due() {
+  if (ending_) return;
+  std::optional<PipelineEnd::Why> why;
+  {
+    MutexLock lock(failure_mutex_);
+    if (!halted_by_.empty()) why = PipelineEnd::kHalted;
+    if (failure_) why = PipelineEnd::kStopped;
+  }
+  if (stop_wanted_) why = PipelineEnd::kStopped;
+  if (why) begin_end(*why);
+}
+
+void Pipeline::Engine::begin_end(PipelineEnd::Why why) {
+  ending_ = why;
+  end_by_ = from_now(options_.shutdown_wait);
+  for (auto& [id, partition] : partitions_) give_up(*partition);
+  resume_all();  // a paused key would keep its records for ever
+}
+
+void Pipeline::Engine::resume_all() {
+  std::set<std::string, std::less<>> keys;
+  {
+    MutexLock lock(paused_mutex_);
+    keys_must_go_on_ = true;
+    keys.swap(paused_keys_);
+  }
+  for (const std::string& key : keys) executor_->resume_group(key);
+  executor_->resume();
+}
+
+// A pause that meets the end of the run is undone either here or by resume_all().
+void Pipeline::Engine::pause_all(bool pause) {
+  bool goes_on = !pause;
+  if (pause) {
+    executor_->pause();
+    MutexLock lock(paused_mutex_);
+    goes_on = keys_must_go_on_;
+  }
+  if (goes_on) executor_->resume();
+}
+
+// A key that is paused while the pipeline begins to end is resumed either here or by resume_all().
+void Pipeline::Engine::pause_key(std::string_view key, bool pause) {
+  bool goes_on = !pause;
+  {
+    MutexLock lock(paused_mutex_);
+    goes_on = goes_on || keys_must_go_on_;
+    if (!goes_on) {
+      paused_keys_.emplace(key);
+    } else if (const auto found = paused_keys_.find(key); found != paused_keys_.end()) {
+      paused_keys_.erase(found);
+    }
+  }
+  if (!goes_on) {
+    executor_->pause_group(key);
+    MutexLock lock(paused_mutex_);
+    goes_on = keys_must_go_on_;
+  }
+  if (goes_on) executor_->resume_group(key);
+}
+
+// The last commit: up to the first that is not done, with all that is done above it.
+void Pipeline::Engine::end_if_quiet() {
+  const bool in_time = scheduler_.now() < end_by_;
+  if (in_flight_ > 0 && in_time) return;
+  if (in_flight_ > 0) {
+    closed_ = true;
+    if (storing_ > 0) return;  // the last one wakes the pump
+  }
+  if (!commit() && in_time && !failed()) return;  // once more, a little later
+  show();
+  is_over_ = true;
+  over_.wake();
+}
+
+bool Pipeline::Engine::failed() {
+  MutexLock lock(failure_mutex_);
+  return failure_.has_value();
+}
+
+}  // namespace keyway
