@@ -44,7 +44,8 @@ concept ExecutorHandle = std::copy_constructible<E> && HasExecute<const E>;
 
 }  // namespace detail
 
-// A type with execute(f), which runs the callable f later, exactly once, on any thread. A copyable
+// A type with execute(f), which runs the callable f later, exactly once, on any thread. If execute()
+// throws, it must not run f: then Keyway runs f on a thread of its own, and no task is lost. A copyable
 // type with a const execute(), and a temporary, is taken by value. Any other executor is taken by
 // reference, and must outlive its user.
 template <class E>

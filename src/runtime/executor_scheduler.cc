@@ -119,9 +119,27 @@ class ExecutorScheduler final : public Scheduler {
     }
   }
 
-  void execute(Runnable& runnable) {
+  // An item that execute() did not take. A thread of the background pool runs it.
+  class Untaken final : public Runnable {
+   public:
+    Untaken(ExecutorScheduler& scheduler, Runnable& item) : scheduler_(scheduler), item_(item) {}
+    void run(Turn&) override {
+      scheduler_.run(item_);
+      delete this;
+    }
+
+   private:
+    ExecutorScheduler& scheduler_;
+    Runnable& item_;
+  };
+
+  void execute(Runnable& runnable) noexcept {
     const PostsInProgress::Post post(posts_);
-    execute_([this, &runnable] { run(runnable); });
+    try {
+      execute_([this, &runnable] { run(runnable); });
+    } catch (...) {
+      detail::background_pool().post(*new Untaken(*this, runnable));
+    }
   }
 
   void run(Runnable& runnable) {

@@ -8,6 +8,7 @@
 #include <latch>
 #include <memory>
 #include <mutex>
+#include <stdexcept>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -109,6 +110,24 @@ TEST(ExecutorScheduler, TakesAPlainFunctionToo) {
   scheduler->post(job);
   kept.at(0)();
   EXPECT_TRUE(ran);
+}
+
+TEST(ExecutorScheduler, RunsWhatExecuteDidNotTake) {
+  expect_ends([] {
+    std::deque<Job> jobs;
+    std::atomic<int> ran_here{0};
+    {
+      const std::unique_ptr<Scheduler> scheduler = make_executor_scheduler(
+          [](const std::function<void()>&) { throw std::runtime_error("queue is full"); });
+      for (int i = 0; i < 10; ++i) {
+        jobs.emplace_back([&] {
+          if (Scheduler::current() == scheduler.get()) ++ran_here;
+        });
+        scheduler->post(jobs.back());
+      }
+    }
+    EXPECT_EQ(ran_here, 10);
+  });
 }
 
 TEST(ExecutorScheduler, ARunnableMayBePostedAgainByItsOwnRun) {
