@@ -3,6 +3,11 @@
 //   boost::asio::thread_pool threads(8);
 //   GroupExecutor executor(policy, threads.get_executor(), {.threads = 8});
 //
+// An executor may run its argument within execute(), as those of Asio do on their own threads. Keyway then calls
+// execute() again from another thread, which takes longer; for Asio, avoid it with
+//
+//   boost::asio::require(threads.get_executor(), boost::asio::execution::blocking.never)
+//
 // The executor must be able to run work until the GroupExecutor is destroyed, even after it had
 // none for a while: it does not know of tasks that sleep or wait for a rate limit. An Asio
 // io_context returns from run() as soon as it has no work; then such a task never ends, and
@@ -44,7 +49,7 @@ concept ExecutorHandle = std::copy_constructible<E> && HasExecute<const E>;
 
 }  // namespace detail
 
-// A type with execute(f), which runs the callable f later, exactly once, on any thread. If execute()
+// A type with execute(f), which runs the callable f exactly once, on any thread. If execute()
 // throws, it must not run f: then Keyway runs f on a thread of its own, and no task is lost. A copyable
 // type with a const execute(), and a temporary, is taken by value. Any other executor is taken by
 // reference, and must outlive its user.
@@ -53,8 +58,7 @@ concept Executor = !std::derived_from<std::remove_cvref_t<E>, Scheduler> &&
                    detail::HasExecute<std::remove_reference_t<E>> &&
                    (std::is_lvalue_reference_v<E> || std::copy_constructible<std::decay_t<E>>);
 
-// Each ready item becomes one call of `execute`, which must run its argument later, exactly once, on
-// any thread. Timers fire on a thread of the scheduler's own. The destructor waits until every
+// Each ready item becomes a call of `execute`, which must run its argument exactly once, on any thread. Timers fire on a thread of the scheduler's own. The destructor waits until every
 // argument has run.
 std::unique_ptr<Scheduler> make_executor_scheduler(
     std::function<void(std::function<void()>)> execute, ExecutorOptions options = {});

@@ -62,6 +62,11 @@ class [[nodiscard]] Task {
 
   // Starts the task and waits for it. REQUIRES: called once; the task was not moved from.
   auto operator co_await() && noexcept { return Awaiter{coroutine()}; }
+  template <class U = T>
+  auto operator co_await() & noexcept {
+    static_assert(!std::is_same_v<U, U>, "a Task is awaited once: write co_await std::move(task)");
+    return Awaiter{coroutine_};
+  }
 
  private:
   friend promise_type;
@@ -73,6 +78,7 @@ class [[nodiscard]] Task {
     template <class Promise>
     std::coroutine_handle<> await_suspend(std::coroutine_handle<Promise> awaiting) noexcept {
       promise_type& promise = coroutine.promise();
+      promise.check_not_started();
       promise.context_ = &detail::context_of(awaiting);
       promise.awaiting_ = awaiting;
       return coroutine;
@@ -126,11 +132,21 @@ inline constexpr bool kIsSafeInAwait = true;
 struct TaskAccess {
   template <class T>
   static void start(Task<T>& task, const TaskContext& context, Completion& completion) {
+    resume_as(context.operation, prepare(task, context, completion));
+  }
+  // For a caller that is the operation of the context already.
+  template <class T>
+  static void start_here(Task<T>& task, const TaskContext& context, Completion& completion) {
+    prepare(task, context, completion).resume();
+  }
+  template <class T>
+  static auto prepare(Task<T>& task, const TaskContext& context, Completion& completion) {
     const auto coroutine = task.coroutine();
     auto& promise = coroutine.promise();
+    promise.check_not_started();
     promise.context_ = &context;
     promise.completion_ = &completion;
-    resume_as(context.operation, coroutine);
+    return coroutine;
   }
   template <class T>
   static void start_branch(Task<T>& task, const TaskContext& context, WhenAllLatch& latch) {
@@ -168,6 +184,16 @@ NonVoid<T> take_non_void(Task<T>& task) {
 // The stop token of the task that awaits this.
 [[nodiscard("write co_await in front of it")]] inline detail::StopTokenAwaiter
 current_stop_token() {
+  return {};
+}
+
+// Goes on on a thread of the task's scheduler, behind other ready work. To be awaited after an awaitable of another
+// library: that resumes the task on a thread on which Keyway does not know it, so a blocking wait or lock() there would
+// belong to the thread, and not to the task with its permits and locks.
+//
+//   Page page = co_await other_library.get(url);
+//   co_await keyway::reschedule();
+[[nodiscard("write co_await in front of it")]] inline detail::RescheduleAwaiter reschedule() {
   return {};
 }
 

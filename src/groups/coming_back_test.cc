@@ -299,29 +299,34 @@ TEST(ComingBack, ACoroutineThatIsResumedInsideAnotherTaskLeavesThatTaskItsScope)
 struct OnThreadOfItsOwn {
   bool await_ready() const { return false; }
   void await_suspend(std::coroutine_handle<> coroutine) {
-    std::thread& its_own =
-        thread;  // the coroutine goes on, and this awaiter may be gone, before the assignment
+    // The coroutine goes on, and this awaiter may be gone, before the assignment.
+    std::thread& its_own = thread;
+    std::latch& is_assigned = assigned;
     its_own = std::thread([coroutine] { coroutine.resume(); });
+    is_assigned.count_down();
   }
   void await_resume() const {}
   std::thread& thread;
+  std::latch& assigned;
 };
 
 TEST(ComingBack, AWaitThatBeganOnAThreadThatIsGoneEnds) {
   GroupExecutor executor({.default_group = {.max_concurrency = 1}});
   std::latch go_on(1);
   std::thread thread;
+  std::latch assigned(1);
   std::latch waits(1);
   auto slow = executor.submit("slow", [&] {
     go_on.wait();
     return 1;
   });
   auto a = executor.submit("a", [&]() -> Task<int> {
-    co_await OnThreadOfItsOwn{thread};
+    co_await OnThreadOfItsOwn{thread, assigned};
     waits.count_down();
     co_return (co_await slow).value();
   });
   waits.wait();
+  assigned.wait();
   thread.join();  // its thread-local memory is gone
   go_on.count_down();
   EXPECT_EQ(a.join().value(), 1);

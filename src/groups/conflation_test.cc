@@ -10,6 +10,7 @@
 
 #include "keyway/group_executor.h"
 #include "keyway/testing/sim_scheduler.h"
+#include "support/coroutines.h"
 
 namespace keyway {
 namespace {
@@ -335,6 +336,38 @@ TEST_F(ConflationTest, ATaskThatIsSupersededBeforeItIsInDoesNotRun) {
   sim_.run_until_idle();
   EXPECT_EQ(began_, "c");
   EXPECT_EQ(third.join().value(), "c");
+}
+
+// "between" waits for room behind "cheap", and "holder" for "between". A costlier task takes the place of "cheap" and needs
+// the permit of "holder".
+TEST(ConflationInLine, ACostlierTaskThatTakesAPlaceInTheLineDoesNotCloseACycle) {
+  SimScheduler sim;
+  GroupExecutor executor({.groups = {{"g", {.max_concurrency = 2, .queue_threshold = 0}}}}, sim);
+  const auto nothing = [] {};
+  const auto stand_in_line = [&](int cost) -> Task<void> {
+    const TaskOptions options{.id = "c", .cost = cost, .conflation = Conflation::kKeepNewest};
+    EXPECT_TRUE((co_await executor.submit_async("g", options, nothing)).ok());
+  };
+  auto between = executor.submit("between", [&]() -> Task<void> {
+    co_await sleep_for(2ms);
+    auto last = co_await executor.submit_async("g", "last", nothing);
+    (void)co_await *last;
+  });
+  auto holder = executor.submit("g", "holder", [&] { return await_one(between); });
+  auto runs = executor.submit("g", "runs", []() -> Task<void> { co_await sleep_for(10ms); });
+  auto cheap = executor.submit("cheap", [&]() -> Task<void> {
+    co_await sleep_for(1ms);
+    co_await stand_in_line(1);
+  });
+  auto costly = executor.submit("costly", [&]() -> Task<void> {
+    co_await sleep_for(3ms);
+    co_await stand_in_line(2);
+  });
+  sim.run_until_idle();
+  ASSERT_TRUE(holder.is_done());
+  EXPECT_TRUE(holder.join().ok());
+  EXPECT_TRUE(costly.is_done());
+  EXPECT_TRUE(cheap.is_done());
 }
 
 }  // namespace

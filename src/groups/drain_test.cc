@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "keyway/group_executor.h"
+#include "support/foreign_coroutine.h"
 #include "support/listeners.h"
 
 namespace keyway {
@@ -110,6 +111,24 @@ TEST(Drain, TwoListenersMayDrainAtOnceOnAnExecutorOfTheCallers) {
   (void)a.join();
   (void)b.join();
   EXPECT_EQ(drained, 2);
+}
+
+ForeignCoroutine run_on_after(TaskHandle<void> handle, std::latch& inside, std::latch& may_end) {
+  (void)co_await handle;
+  inside.count_down();
+  may_end.wait();
+}
+
+TEST(Drain, DoesNotWaitForAForeignCoroutineThatAwaitedATask) {
+  std::latch inside(1);
+  std::latch may_end(1);
+  std::latch may_begin(1);
+  GroupExecutor executor({});
+  run_on_after(executor.submit("a", [&] { may_begin.wait(); }), inside, may_end);
+  may_begin.count_down();
+  inside.wait();
+  EXPECT_TRUE(executor.drain(1h));
+  may_end.count_down();
 }
 
 }  // namespace

@@ -305,10 +305,14 @@ void GroupEngine::close() {
                  "an executor is destroyed where its tasks can never end: by the last free thread "
                  "that they need, or while one of them waits for the caller; destroy it elsewhere");
   }
-  const WaitEnd end = quiet_.drain(is_quiet, nullptr, scheduler_);
+  // A turn in progress may begin a use: its ended task may share its result with others.
+  do {
+    const WaitEnd end = quiet_.drain(is_quiet, nullptr, scheduler_);
+    KEYWAY_CHECK(end == WaitEnd::kDone,
+                 "tasks are left, but the simulation has nothing more to run");
+    if (!shared_) scheduler_.wait_for_turns_in_progress();
+  } while (!is_quiet());
   wait.end(&scheduler_);
-  KEYWAY_CHECK(end == WaitEnd::kDone, "tasks are left, but the simulation has nothing more to run");
-  if (!shared_) scheduler_.wait_for_turns_in_progress();
   scheduler_.remove_idle_listener(*this);
   WaitGraph::instance().wait_for_searches();
 }
@@ -328,12 +332,19 @@ Result<bool> GroupEngine::wait_until_quiet(const TimePoint* deadline) {
     // Covers wait_for_turns_in_progress(), too, so that two draining listeners do not wait for each
     // other's turns.
     const BlockingRegion region;
-    end = quiet_.drain([&] { return all.is_over(); }, deadline, scheduler_);
-    KEYWAY_CHECK(end != WaitEnd::kStuck,
-                 "tasks are left, but the simulation has nothing more to run");
-    // Workers that have left their lane may still be inside run_turn().
-    if (end == WaitEnd::kDone && !shared_ && !scheduler_.wait_for_turns_in_progress(deadline)) {
-      end = WaitEnd::kTimedOut;
+    const auto wait_for_quiet = [&] {
+      end = quiet_.drain([&] { return all.is_over(); }, deadline, scheduler_);
+      KEYWAY_CHECK(end != WaitEnd::kStuck,
+                   "tasks are left, but the simulation has nothing more to run");
+      return end == WaitEnd::kDone;
+    };
+    // Workers that have left their lane may still be inside run_turn(), and begin uses there.
+    if (wait_for_quiet() && !shared_) {
+      if (scheduler_.wait_for_turns_in_progress(deadline)) {
+        wait_for_quiet();
+      } else {
+        end = WaitEnd::kTimedOut;
+      }
     }
   }
   wait.end(&scheduler_);

@@ -198,7 +198,8 @@ void GroupEngine::run_turn(Lane& lane, Turn& turn) {
     const std::uint32_t units_back = task.units();
     const bool silent = ends_silently(task, status);
     // If user code follows, another worker must be able to start the next task meanwhile.
-    const bool go_on = silent && goes_on(left, kTurnTime * weight - (ended - began));
+    const bool go_on = silent && goes_on(left, kTurnTime * weight - (ended - began),
+                                         /*owed=*/kTurnTasks * weight - left < weight);
     const LaneTake next = leave_lane(lane, units_back, status, go_on, silent ? &turn : nullptr);
     silent ? task.publish(status, ended) : complete(task, status, ended);
     if (next.waiter == nullptr) return;

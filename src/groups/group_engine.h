@@ -153,8 +153,8 @@ class GroupEngine final : public LaneOwner,
   std::unique_ptr<detail::TaskWait> begin_sleep(detail::TaskCore& task, int branches) override {
     return waits_.begin_sleep(task, branches);
   }
-  std::unique_ptr<detail::TaskWait> begin_rest(detail::TaskCore& task, int branches) override {
-    return waits_.begin_rest(task, branches);
+  std::unique_ptr<detail::TaskWait> begin_rest(detail::TaskCore& task) override {
+    return waits_.begin_rest(task);
   }
   Runnable* give_back_permit(detail::TaskCore& waiter) override {
     return waits_.give_back_permit(waiter);
@@ -164,6 +164,7 @@ class GroupEngine final : public LaneOwner,
   void came_in(detail::TaskCore& task) noexcept override;
   void ended_after_suspension(detail::TaskCore& task) noexcept override;
   Scheduler& scheduler() override { return scheduler_; }
+  bool has_gate() const override { return dispatch_.has_gate(); }
 
  private:
   // Submitting.
@@ -204,8 +205,9 @@ class GroupEngine final : public LaneOwner,
   // Running, and the end of a task that ran.
   TimePoint read_clock(const Turn& turn) const;
   bool run_task(detail::TaskCore& task, std::uint64_t number, TimePoint now, TaskStatus& status);
-  bool goes_on(int tasks_left, Duration time_left) const {
-    return tasks_left > 0 && time_left > Duration::zero() && !dispatch_.contended();
+  // Whether a turn takes another task. `owed`: it has run fewer tasks than the weight of its group, however long they took.
+  bool goes_on(int tasks_left, Duration time_left, bool owed) const {
+    return tasks_left > 0 && (owed || time_left > Duration::zero()) && !dispatch_.contended();
   }
   LaneTake take_first(Lane& lane, bool rated, Dispatch::Admitted admitted);
   LaneTake leave_lane(Lane& lane, std::uint32_t units, TaskStatus status, bool go_on, Turn* turn);

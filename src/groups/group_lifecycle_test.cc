@@ -18,6 +18,7 @@
 
 #include "keyway/group_executor.h"
 #include "keyway/testing/sim_scheduler.h"
+#include "keyway/thread_pool.h"
 
 namespace keyway {
 namespace {
@@ -478,6 +479,15 @@ TEST(Shutdown, NoTaskIsRunByItsCallerAfterIt) {
   auto shutdown = std::async(std::launch::async, [&] { ended = executor.shutdown(1h); });
   shutdown.wait_for(100ms);
   closed.count_down();
+}
+
+TEST(GroupExecutorDeathTest, APoolMustOutliveItsExecutor) {
+  const auto destroy_pool_first = [] {
+    auto pool = std::make_unique<ThreadPool>(ThreadPoolOptions{.threads = 1});
+    GroupExecutor executor({}, *pool);
+    pool.reset();
+  };
+  EXPECT_DEATH(destroy_pool_first(), "declare the pool first");
 }
 
 }  // namespace

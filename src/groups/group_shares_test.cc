@@ -1,5 +1,6 @@
 // Weights, guarantees, rates, and limits that are found by measuring.
 #include <algorithm>
+#include <chrono>
 #include <map>
 #include <memory>
 #include <random>
@@ -318,6 +319,28 @@ TEST_F(GroupShares, AnAdaptiveLimitOutlivesAnEvictionHoweverTheNextTaskIsSubmitt
   }
   EXPECT_EQ(limits[0], limits[1]);
   EXPECT_GT(limits[0], 1U);
+}
+
+// On one thread, with tasks that take longer than a turn's time.
+TEST(Weights, HoldForLongTasksToo) {
+  GroupExecutor executor(
+      {.groups = {{"vip", {.max_concurrency = 8, .weight = 3}}, {"std", {.max_concurrency = 8}}}},
+      ThreadPoolOptions{.threads = 1, .max_threads = 1});
+  std::string order;
+  executor.pause();
+  for (int i = 0; i < 6; ++i) {
+    for (const char* group : {"vip", "std"}) {
+      EXPECT_TRUE(executor.post(group, [&order, group] {
+        order += *group;
+        const auto until = std::chrono::steady_clock::now() + 200us;
+        while (std::chrono::steady_clock::now() < until) {
+        }
+      }));
+    }
+  }
+  executor.resume();
+  executor.drain();
+  EXPECT_EQ(order, "vvvsvvvsssss");
 }
 
 }  // namespace

@@ -146,6 +146,7 @@ bool GroupEngine::withdraw(TaskCore& task, bool expired, Aftermath& aftermath) {
 Ending GroupEngine::unrun(TaskCore& task, TaskStatus status, std::exception_ptr error,
                           RejectionReason reason, Aftermath& aftermath) noexcept {
   intake_.give_up_place(task, aftermath);
+  task.set_ending(true);  // it needs neither permits nor a thread any more
   return {.task = &task,
           .status = status,
           .ended = scheduler_.now(),

@@ -196,7 +196,8 @@ RoomLine::Entry Intake::wait_in_place_of(TaskCore& old, TaskCore& task, detail::
   const RoomLine::Entry replaced = room_line_.replace(old, {&task, lane, &waiter});
   if (replaced.task != nullptr) {
     old.set_awaits_room(false);
-    made_room(*lane, aftermath);  // `task` may cost less than `old`
+    made_room(*lane, aftermath);                               // `task` may cost less than `old`
+    if (is_costly(task)) room_shrank(lane->key(), aftermath);  // or more
   }
   table_.unpin(*lane);  // the line's entry keeps the pin of `old`
   return replaced;

@@ -13,6 +13,7 @@
 
 #include "keyway/group_executor.h"
 #include "keyway/testing/sim_scheduler.h"
+#include "keyway/thread_pool.h"
 #include "support/listeners.h"
 #include "support/own_process.h"
 #include "support/sim_threads.h"
@@ -336,6 +337,26 @@ TEST(ListenerWaitsOnTwoThreads, ExecuteAllGivesNothingBackForTasksThatAreDone) {
       EXPECT_TRUE(waits.is_done());
     });
   }
+}
+
+// On a pool with a single thread, whose task ends both.
+TEST(ListenerWaitsOnOneThread, AListenerMayWaitForACoroutineTaskOfTheSameShutdown) {
+  expect_ends([] {
+    const auto listener = std::make_shared<EndListener>();
+    ThreadPool pool({.threads = 1, .max_threads = 1});
+    GroupExecutor executor({.rejection = RejectionPolicy::kDiscard, .listener = listener}, pool);
+    const auto coroutine = []() -> Task<void> { co_return; };
+    executor.pause_group("g");
+    auto first = executor.submit("g", "first", coroutine);
+    auto second = executor.submit("g", "second", coroutine);
+    TaskStatus of_second{};
+    listener->ended = [&](const std::string& id) {
+      if (id == "first") of_second = second.join().status;
+    };
+    EXPECT_TRUE(executor.submit("x", [&] { executor.shutdown_group("g"); }).join().ok());
+    EXPECT_TRUE(executor.shutdown(1h));
+    EXPECT_EQ(of_second, TaskStatus::kRejected);
+  });
 }
 
 }  // namespace

@@ -368,6 +368,33 @@ TEST(WaitCycle, ACostlierTaskThatComesBackBeforeACheaperOneDoesNotCloseACycle) {
   expect_costly_and_cheap_return(/*cheap_first=*/false);
 }
 
+// The same with a task in the queue that costs as much as "costly": it concerns tasks that have not begun only.
+TEST(WaitCycle, ACostlierTaskThatComesBackBesideACostlyQueuedOneDoesNotCloseACycle) {
+  SimScheduler sim;
+  GroupExecutor executor({.groups = {{"g", {.max_concurrency = 3}}}}, sim);
+  const auto waits_for_part = [&](Duration time) {
+    return [&executor, time]() -> Task<void> {
+      auto part =
+          executor.submit("g", [time]() -> Task<void> { co_await sleep_for(Duration(time)); });
+      (void)co_await part;
+    };
+  };
+  auto costly = executor.submit("g", {.id = "costly", .cost = 3}, waits_for_part(10ms));
+  auto cheap = executor.submit("g", "cheap", waits_for_part(11ms));
+  sim.run_ready();
+  auto between = executor.submit("h", "between", [&]() -> Task<void> {
+    co_await sleep_for(1ms);
+    (void)co_await cheap;
+  });
+  auto queued = executor.submit("g", {.id = "queued", .cost = 3, .priority = -2}, [] {});
+  auto holder = executor.submit("g", "holder", [&] { return await_one(between); });
+  sim.run_until_idle();
+  ASSERT_TRUE(holder.is_done());
+  EXPECT_TRUE(holder.join().ok());
+  EXPECT_TRUE(costly.is_done());
+  EXPECT_TRUE(queued.is_done());
+}
+
 // "first" gave its permit back for "second", and when that is done cannot have it again: "third" holds
 // it, and waits by way of b for "first".
 TEST(WaitCycle, ATaskThatMustComeBackToItsGroupIsPartOfACycle) {

@@ -115,7 +115,9 @@ Result<std::unique_ptr<detail::TaskWait>> Waits::begin(TaskCore& waiter,
   OfTask& task = begin_check(waiter, in_own_lane);
   const int below = wait.blocks ? ThreadContext::Starter::count(&waiter) : 0;
   const bool counts = wait.is_first && (wait.blocks || !wait.operation.is_confined());
-  const Pause pause{.in_own_lane = in_own_lane, .branches = counts ? 1 + below : 0};
+  const Pause pause{.in_own_lane = in_own_lane,
+                    .branches = counts ? 1 + below : 0,
+                    .confined = !wait.blocks && wait.operation.is_confined()};
   auto begun = std::make_unique<GroupWait>(task, pause);
   const Result<void> linked = begun->begin(wait);
   Aftermath aftermath(scheduler_);
@@ -132,8 +134,8 @@ Result<std::unique_ptr<detail::TaskWait>> Waits::begin(TaskCore& waiter,
   return std::unique_ptr<detail::TaskWait>(std::move(begun));
 }
 
-std::unique_ptr<detail::TaskWait> Waits::begin_rest(TaskCore& waiter, int branches) {
-  return begin_unlinked(waiter, {.kind = Pause::Kind::kRest, .branches = branches});
+std::unique_ptr<detail::TaskWait> Waits::begin_rest(TaskCore& waiter) {
+  return begin_unlinked(waiter, {.kind = Pause::Kind::kRest});
 }
 
 std::unique_ptr<detail::TaskWait> Waits::begin_sleep(TaskCore& waiter, int branches) {
@@ -273,7 +275,7 @@ void Waits::end(OfTask& task, const Pause& pause, bool holds_again, detail::Wake
   const auto take_note = [&]() KEYWAY_REQUIRES(mutex_) {
     if (pause.kind != Pause::Kind::kSleep) --task.open;
     if (pause.in_own_lane) --task.open_in_lane;
-    task.over.push_back(&wakeup);
+    pause.confined ? aftermath.wake(wakeup) : task.over.push_back(&wakeup);
   };
   Next next = Next::kNothing;
   bool has_kept = false;
@@ -287,6 +289,7 @@ void Waits::end(OfTask& task, const Pause& pause, bool holds_again, detail::Wake
       if (pause.branches == 0) --task.idle_branches;  // until the graph knows
     } else {
       take_note();
+      if (pause.confined) return forget_if_over(task);
       if (task.has_permits()) return go_on(task, aftermath);
       next = begin_return(task);
     }
@@ -376,14 +379,14 @@ void Waits::has_returned(OfTask& task, std::uint32_t units, Aftermath& aftermath
     MutexLock lock(mutex_);
     begin_going_on(task);
   }
-  (void)WaitGraph::instance().came_back(waiter, units);
+  const bool lane_was_away = WaitGraph::instance().came_back(waiter, units);
   bool still_waits = false;
   {
     MutexLock lock(mutex_);
     if (waiter.has_extras()) waiter.extras().units = units;
     still_waits = end_going_on(task, aftermath);
   }
-  if (still_waits) intake_.room_shrank(waiter.group_key(), aftermath);
+  if (still_waits && lane_was_away) intake_.room_shrank(waiter.group_key(), aftermath);
 }
 
 }  // namespace keyway

@@ -58,8 +58,7 @@ class Waits {
       KEYWAY_EXCLUDES(mutex_);
   void branch_begins(detail::TaskCore& waiter) KEYWAY_EXCLUDES(mutex_);
   void branch_ends(detail::TaskCore& waiter) noexcept KEYWAY_EXCLUDES(mutex_);
-  std::unique_ptr<detail::TaskWait> begin_rest(detail::TaskCore& task, int branches)
-      KEYWAY_EXCLUDES(mutex_);
+  std::unique_ptr<detail::TaskWait> begin_rest(detail::TaskCore& task) KEYWAY_EXCLUDES(mutex_);
   std::unique_ptr<detail::TaskWait> begin_sleep(detail::TaskCore& task, int branches)
       KEYWAY_EXCLUDES(mutex_);
   // Takes the lane's permit from a task of which a branch waits, as soon as no branch runs, until it
@@ -117,6 +116,9 @@ class Waits {
     // The number of branches that do not run. 0: another wait of the branch, or its InlineRun, counts
     // it.
     int branches = 1;
+    // Of a coroutine in an InlineRun. At its end only the coroutine is woken: the thread of the run may
+    // be blocked by another branch, and gets the permits back when it goes on.
+    bool confined = false;
   };
 
   OfTask& of(detail::TaskCore& waiter) KEYWAY_REQUIRES(mutex_);

@@ -26,6 +26,17 @@ class AsyncLock::Line final : ThreadContext::Deferred {
     }
     here.deferred = nullptr;
   }
+  // Calls `tell`, which may grant locks. The coroutines go on on threads of the background pool.
+  template <class Tell>
+  static void resume_elsewhere(Tell tell) {
+    ThreadContext& here = ThreadContext::here();
+    if (here.deferred != nullptr) return tell();
+    Line line;
+    here.deferred = &line;
+    tell();
+    here.deferred = nullptr;
+    line.hand_over();
+  }
 
  private:
   void hand_over() noexcept override {
@@ -76,8 +87,12 @@ LockTable::Held AsyncLock::end() {
   return {entry, operation->id(), mode};
 }
 
+// A stop callback must not run code of the user: the cancelled task waits for the end of the callback.
 void AsyncLock::stop() {
-  if (table_.withdraw(hash_, *this, /*cancels=*/true)) leave_line();
+  Line::resume_elsewhere([this] {
+    (void)table_.withdraw(hash_, *this, /*cancels=*/true,
+                          [](LockWaiter& waiter) { static_cast<AsyncLock&>(waiter).leave_line(); });
+  });
 }
 
 void AsyncLock::leave_line() {
@@ -90,6 +105,10 @@ void AsyncLock::leave_line() {
 // pool resumes the new one.
 void AsyncLock::wake() noexcept {
   context_ != nullptr ? resumption_.post(coroutine_, *context_) : Line::resume(*this);
+}
+
+void tell_granted_elsewhere(Waiter* chain) noexcept {
+  AsyncLock::Line::resume_elsewhere([chain] { LockWaiter::tell_granted(chain); });
 }
 
 }  // namespace keyway::detail

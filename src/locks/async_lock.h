@@ -30,6 +30,7 @@ class AsyncLock final : public LockWaiter, private Wakeup {
   LockTable::Held end();
 
  private:
+  friend void tell_granted_elsewhere(Waiter* chain) noexcept;
   class Line;
   struct OnStop {
     AsyncLock* lock;
@@ -37,6 +38,7 @@ class AsyncLock final : public LockWaiter, private Wakeup {
   };
 
   void granted() noexcept override { leave_line(); }
+  bool resumes_inline() const noexcept override { return context_ == nullptr; }
   void stop();
   // It stood in line, and does no more.
   void leave_line();

@@ -98,7 +98,7 @@ KeyLocks::Guard KeyLocks::lock(std::string_view key, LockMode mode) {
   if (logs_) [[unlikely]]
     log_acquiring(key, hash);
   const Operation& operation = detail::CurrentTaskScope::current();
-  const std::uint64_t id = operation.id();
+  const std::uint64_t id = operation.id_for_lock();
   LockEntry* entry = table_->try_acquire(key, hash, &operation, id, mode);
   if (entry == nullptr) [[unlikely]]
     return lock_waiting(key, hash, operation, mode, nullptr, {});
@@ -112,7 +112,7 @@ KeyLocks::Guard KeyLocks::try_lock(std::string_view key, LockMode mode) {
   const std::size_t hash = hash_of(key);
   if (logs_) log_acquiring(key, hash);
   const Operation& operation = detail::CurrentTaskScope::current();
-  const std::uint64_t id = operation.id();
+  const std::uint64_t id = operation.id_for_lock();
   LockEntry* entry = table_->try_acquire(key, hash, &operation, id, mode);
   if (entry == nullptr) return {};
   operation.count_lock();
@@ -200,7 +200,7 @@ bool KeyLocks::LockAwaiter::suspend(std::coroutine_handle<> coroutine,
   const std::size_t hash = LockTable::hash(key_);
   if (locks_.logs_) locks_.log_acquiring(key_, hash);
   const Operation* operation = context != nullptr ? &context->operation : nullptr;
-  const std::uint64_t id = operation != nullptr ? operation->id() : 0;
+  const std::uint64_t id = operation != nullptr ? operation->id_for_lock() : 0;
   if (LockEntry* entry = locks_.table_->try_acquire(key_, hash, operation, id, mode_)) {
     if (operation != nullptr) operation->count_lock();
     guard_ = Guard(locks_, *entry, id, mode_);

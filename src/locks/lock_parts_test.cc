@@ -357,5 +357,147 @@ TEST(LockParts, BranchesThatEndOnManyThreads) {
   });
 }
 
+Task<int> lock_again(KeyLocks& locks, KeyLocks::Guard guard) {
+  const KeyLocks::Guard again = co_await locks.lock_async("k");
+  co_return guard&& again ? 1 : 0;
+}
+
+TEST(LockParts, ALockOfTheCallableBelongsToTheCoroutineThatItMakes) {
+  expect_ends([] {
+    SimScheduler sim;
+    KeyLocks locks;
+    GroupExecutor executor({}, sim);
+    auto task = executor.submit("g", [&] { return lock_again(locks, locks.lock("k")); });
+    EXPECT_EQ(task.join().value(), 1);
+    EXPECT_EQ(locks.active_lock_count(), 0U);
+  });
+}
+
+// "whole" would give the permit back that "other" keeps while it waits for the lock of the sleeping branch.
+TEST(LockParts, AWaitOfABranchKnowsTheLockOfAnotherBranch) {
+  expect_ends([] {
+    SimScheduler sim;
+    KeyLocks locks;
+    GroupExecutor executor({.default_group = {.max_concurrency = 2}}, sim);
+    bool refused = false;
+    const auto holds = [&]() -> Task<void> {
+      const KeyLocks::Guard guard = co_await locks.lock_async("k");
+      co_await sleep_for(30ms);
+    };
+    const auto waits = [&]() -> Task<void> {
+      co_await sleep_for(10ms);
+      auto third = executor.submit("g", [] {});
+      try {
+        (void)co_await third;
+      } catch (const Exception& error) {
+        refused = error.code() == ErrorCode::kWaitCycle;
+      }
+    };
+    auto whole =
+        executor.submit("g", [&]() -> Task<void> { (void)co_await when_all(holds(), waits()); });
+    sim.run_ready();
+    auto other = executor.submit(
+        "g", [&]() -> Task<void> { const auto guard = co_await locks.lock_async("k"); });
+    sim.run_ready();
+    EXPECT_TRUE(executor.set_limit("g", 1));
+    EXPECT_TRUE(other.join().ok());
+    EXPECT_TRUE(whole.join().ok());
+    EXPECT_TRUE(refused);
+  });
+}
+
+// Two others stand in line before the branch, which now belongs in front of them.
+TEST(LockParts, ABranchGetsALockThatPassedToTheWholeBeforeOthersInLine) {
+  expect_ends([] {
+    SimScheduler sim;
+    KeyLocks locks;
+    GroupExecutor executor({}, sim);
+    KeyLocks::Guard kept;
+    auto task = executor.submit("t", [&]() -> Task<void> {
+      const auto keeps = [&]() -> Task<void> {
+        kept = co_await locks.lock_async("k");
+        co_await sleep_for(10ms);
+      };
+      const auto waits = [&]() -> Task<void> {
+        co_await sleep_for(5ms);
+        const KeyLocks::Guard guard = co_await locks.lock_async("k");
+      };
+      (void)co_await when_all(keeps(), waits());
+      kept = {};
+    });
+    const auto stranger = [&]() -> Task<void> {
+      co_await sleep_for(1ms);
+      const KeyLocks::Guard guard = co_await locks.lock_async("k");
+    };
+    auto first = executor.submit("first", stranger);
+    auto second = executor.submit("second", stranger);
+    EXPECT_TRUE(task.join().ok());
+    EXPECT_TRUE(first.join().ok());
+    EXPECT_TRUE(second.join().ok());
+  });
+}
+
+TEST(LockParts, AllLocksOfABranchPassToTheWhole) {
+  expect_ends([] {
+    SimScheduler sim;
+    KeyLocks locks;
+    GroupExecutor executor({}, sim);
+    auto task = executor.submit("t", [&]() -> Task<void> {
+      KeyLocks::Guard first;
+      KeyLocks::Guard second;
+      const auto takes = [&]() -> Task<void> {
+        first = co_await locks.lock_async("k1");
+        second = co_await locks.lock_async("k2");
+      };
+      (void)co_await when_all(takes());
+      first = {};
+      co_await sleep_for(5ms);  // a stranger waits for k2 meanwhile
+      const KeyLocks::Guard again = co_await locks.lock_async("k2");
+    });
+    auto stranger = executor.submit("s", [&]() -> Task<void> {
+      co_await sleep_for(1ms);
+      const KeyLocks::Guard guard = co_await locks.lock_async("k2");
+    });
+    EXPECT_TRUE(task.join().ok());
+    EXPECT_TRUE(stranger.join().ok());
+  });
+}
+
+// Each of two strangers waits for the lock, and each is awaited by a branch of the operation that gets it.
+TEST(LockParts, ALockThatPassesOnMayCloseTwoCycles) {
+  expect_ends([] {
+    SimScheduler sim;
+    KeyLocks locks;
+    GroupExecutor executor({}, sim);
+    int refused = 0;
+    std::vector<TaskHandle<void>> strangers(2);
+    KeyLocks::Guard kept;
+    auto task = executor.submit("t", [&]() -> Task<void> {
+      const auto keeps = [&]() -> Task<void> {
+        kept = co_await locks.lock_async("k");
+        co_await sleep_for(10ms);
+      };
+      const auto waits = [&](TaskHandle<void>& stranger) -> Task<void> {
+        co_await sleep_for(5ms);
+        (void)co_await stranger;
+      };
+      (void)co_await when_all(keeps(), waits(strangers[0]), waits(strangers[1]));
+      kept = {};
+    });
+    for (int i = 0; i < 2; ++i) {
+      strangers[i] = executor.submit("s" + std::to_string(i), [&]() -> Task<void> {
+        co_await sleep_for(1ms);
+        try {
+          const KeyLocks::Guard guard = co_await locks.lock_async("k");
+        } catch (const Exception&) {
+          ++refused;
+        }
+      });
+    }
+    EXPECT_TRUE(task.join().ok());
+    EXPECT_EQ(refused, 2);
+  });
+}
+
 }  // namespace
 }  // namespace keyway

@@ -165,7 +165,8 @@ LockTable::Entered LockTable::acquire_or_wait(std::string_view key, std::size_t 
   return entry->waiters.front() == &waiter ? Entered::kIsFirst : Entered::kWaits;
 }
 
-bool LockTable::withdraw(std::size_t hash, LockWaiter& waiter, bool cancels) {
+bool LockTable::withdraw(std::size_t hash, LockWaiter& waiter, bool cancels,
+                         void (*left)(LockWaiter&)) {
   Shard& shard = shard_of(hash);
   News news;
   {
@@ -179,6 +180,7 @@ bool LockTable::withdraw(std::size_t hash, LockWaiter& waiter, bool cancels) {
     waiter.cancelled = cancels;
     news = pass_on(shard, *waiter.entry);
   }
+  left(waiter);
   news.tell();
   return true;
 }
@@ -305,8 +307,8 @@ LockTable::News LockTable::pass_on(Shard& shard, LockEntry& entry) {
 }
 
 void LockTable::News::tell() const {
-  LockWaiter::tell_granted(granted);
   if (comes_first != nullptr) futex_wake_one(*comes_first);
+  LockWaiter::tell_granted(granted);
 }
 
 std::vector<LockHold> holds_of(const LockEntry& entry) {

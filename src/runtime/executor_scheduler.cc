@@ -18,6 +18,9 @@ namespace {
 
 class ExecutorScheduler;
 
+// The scheduler whose execute() the calling thread is in; null: none.
+constinit thread_local const ExecutorScheduler* executing_here = nullptr;
+
 struct RunningHere {
   const ExecutorScheduler* scheduler = nullptr;
   std::uint64_t turn = 0;
@@ -37,17 +40,12 @@ class ExecutorScheduler final : public Scheduler {
   }
 
   void post(Runnable& runnable) override {
-    // The user's execute() may block, which would delay other timers.
-    const bool on_timer_thread = service_.is_this_thread();
     {
       MutexLock lock(mutex_);
       ++posted_;
-      if (on_timer_thread) {
-        from_timers_.push_back(&runnable);
-        if (std::exchange(poster_is_out_, true)) return;
-      }
     }
-    on_timer_thread ? detail::background_pool().post(poster_) : execute(runnable);
+    // The user's execute() may block, which would delay other timers.
+    service_.is_this_thread() ? execute_elsewhere(runnable) : execute(runnable);
   }
 
   const ExecutorOptions& options() const { return options_; }
@@ -92,23 +90,23 @@ class ExecutorScheduler final : public Scheduler {
   }
 
  private:
-  // Calls execute() for items that timers have posted, on a thread of the background pool.
+  // Calls execute() on a thread of the background pool.
   class Poster final : public Runnable {
    public:
     explicit Poster(ExecutorScheduler& scheduler) : scheduler_(scheduler) {}
-    void run(Turn&) override { scheduler_.execute_posted_by_timers(); }
+    void run(Turn&) override { scheduler_.execute_here(); }
 
    private:
     ExecutorScheduler& scheduler_;
   };
 
-  void execute_posted_by_timers() {
+  void execute_here() {
     const BlockingRegion region;  // execute() may block, and other users need the pool's threads
     while (true) {
       std::vector<Runnable*> posted;
       {
         MutexLock lock(mutex_);
-        posted.swap(from_timers_);
+        posted.swap(to_execute_);
         if (posted.empty()) {
           poster_is_out_ = false;
           turn_ended_.notify_all();  // before the unlock: after it, the scheduler may be destroyed
@@ -133,13 +131,33 @@ class ExecutorScheduler final : public Scheduler {
     Runnable& item_;
   };
 
+  // Some executors run their argument within execute(), for example those of Asio on their own threads. The item must not run
+  // there: the caller of post() may hold what the item needs.
   void execute(Runnable& runnable) noexcept {
     const PostsInProgress::Post post(posts_);
+    const ExecutorScheduler* const outer = std::exchange(executing_here, this);
     try {
-      execute_([this, &runnable] { run(runnable); });
+      execute_([this, &runnable] {
+        executing_here == this ? execute_elsewhere(runnable) : run(runnable);
+      });
     } catch (...) {
       detail::background_pool().post(*new Untaken(*this, runnable));
     }
+    executing_here = outer;
+  }
+
+  // Calls execute() on a thread of the background pool. If the item would run within that call, too, that thread runs it.
+  void execute_elsewhere(Runnable& runnable) {
+    if (Scheduler::current() == &detail::background_pool()) {
+      detail::background_pool().post(*new Untaken(*this, runnable));
+      return;
+    }
+    {
+      MutexLock lock(mutex_);
+      to_execute_.push_back(&runnable);
+      if (std::exchange(poster_is_out_, true)) return;
+    }
+    detail::background_pool().post(poster_);
   }
 
   void run(Runnable& runnable) {
@@ -178,7 +196,7 @@ class ExecutorScheduler final : public Scheduler {
   std::uint64_t next_turn_ KEYWAY_GUARDED_BY(mutex_) = 0;
   // Turns in progress, each with its number of nested blocking regions.
   std::map<std::uint64_t, int> turns_ KEYWAY_GUARDED_BY(mutex_);
-  std::vector<Runnable*> from_timers_ KEYWAY_GUARDED_BY(mutex_);
+  std::vector<Runnable*> to_execute_ KEYWAY_GUARDED_BY(mutex_);
   bool poster_is_out_ KEYWAY_GUARDED_BY(mutex_) = false;
   Poster poster_{*this};
 

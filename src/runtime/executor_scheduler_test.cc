@@ -130,6 +130,34 @@ TEST(ExecutorScheduler, RunsWhatExecuteDidNotTake) {
   });
 }
 
+// As the executors of Asio do on their own threads.
+TEST(ExecutorScheduler, RunsNothingWithinPost) {
+  for (const bool always_inline : {false, true}) {
+    expect_ends([&] {
+      Crew crew(1);
+      const std::thread::id here = std::this_thread::get_id();
+      std::mutex held;
+      std::atomic<int> ran{0};
+      Job job([&] {
+        const std::lock_guard lock(held);  // the thread that posts it holds this
+        ++ran;
+      });
+      {
+        const std::unique_ptr<Scheduler> scheduler =
+            make_executor_scheduler([&](std::function<void()> f) {
+              const bool is_inline = always_inline || std::this_thread::get_id() == here;
+              is_inline ? f() : crew.execute(std::move(f));
+            });
+        const std::lock_guard lock(held);
+        scheduler->post(job);
+        EXPECT_EQ(ran, 0);
+      }
+      EXPECT_EQ(ran, 1);
+      EXPECT_EQ(crew.calls, always_inline ? 0 : 1);
+    });
+  }
+}
+
 TEST(ExecutorScheduler, ARunnableMayBePostedAgainByItsOwnRun) {
   Later later;
   const auto scheduler = make_executor_scheduler(later);

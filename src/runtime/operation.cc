@@ -18,14 +18,25 @@ namespace {
 constexpr int kThreadBits = 22;
 constexpr std::uint64_t kThreadMask = (std::uint64_t{1} << kThreadBits) - 1;
 
-// Of tasks whose operations have drawn an id, and live.
-struct Names {
-  static Names& instance() {
-    static Names* names = new Names;
-    return *names;
+// Living operations that have drawn an id, except threads.
+struct Known {
+  const TaskCore* task = nullptr;
+  Scheduler* scheduler = nullptr;  // resumes a coroutine outside of tasks
+  std::uint64_t inline_run = 0;    // see inline_run_of()
+};
+struct Operations {
+  static Operations& instance() {
+    static Operations* operations = new Operations;
+    return *operations;
   }
+  Known find(std::uint64_t id) KEYWAY_EXCLUDES(mutex) {
+    MutexLock lock(mutex);
+    const auto found = by_id.find(id);
+    return found != by_id.end() ? found->second : Known{};
+  }
+
   Mutex<> mutex;
-  std::unordered_map<std::uint64_t, const TaskCore*> tasks KEYWAY_GUARDED_BY(mutex);
+  std::unordered_map<std::uint64_t, Known> by_id KEYWAY_GUARDED_BY(mutex);
 };
 
 // What is known of the locks of parts.
@@ -71,12 +82,23 @@ std::uint64_t Operation::draw_id() const {
   std::uint64_t id = 0;
   // Branches may draw the id of the operation that they are parts of at the same time.
   if (!id_.compare_exchange_strong(id, drawn, std::memory_order_relaxed)) return id;
-  if (task_ != nullptr) {
-    Names& names = Names::instance();
-    MutexLock lock(names.mutex);
-    names.tasks.emplace(drawn, task_);
+  if (task_ == nullptr && scheduler_ == nullptr) return drawn;
+  Known known{.task = task_, .scheduler = scheduler_};
+  if (confined_) {
+    const Operation& run = inline_run();
+    known.inline_run = &run == this ? drawn : run.id();
   }
+  Operations& operations = Operations::instance();
+  MutexLock lock(operations.mutex);
+  operations.by_id.emplace(drawn, known);
   return drawn;
+}
+
+// A nested run is a part of a coroutine of the outer one.
+const Operation& Operation::inline_run() const {
+  const Operation* one = this;
+  while (!one->is_awaited) one = one->parent_;
+  return *one;
 }
 
 void TaskOperation::end() {
@@ -88,10 +110,9 @@ void TaskOperation::end() {
       if (ended.whole == id()) ended.whole = 0;
     }
   }
-  if (task() == nullptr) return;
-  Names& names = Names::instance();
-  MutexLock lock(names.mutex);
-  names.tasks.erase(id());
+  Operations& operations = Operations::instance();
+  MutexLock lock(operations.mutex);
+  operations.by_id.erase(id());
 }
 
 // Other parts of the parent may already wait for these locks, and can have them now.
@@ -152,31 +173,33 @@ const Operation& Operation::current() { return CurrentTaskScope::current(); }
 std::string operation_name(std::uint64_t id) {
   if (id == 0) return "somebody";
   id = owner_of(id);
-  Names& names = Names::instance();
+  Operations& operations = Operations::instance();
   {
-    MutexLock lock(names.mutex);
-    const auto found = names.tasks.find(id);
-    if (found != names.tasks.end()) return name_of(*found->second);
+    MutexLock lock(operations.mutex);  // as long as the task is used
+    const auto found = operations.by_id.find(id);
+    if (found != operations.by_id.end() && found->second.task != nullptr) {
+      return name_of(*found->second.task);
+    }
   }
   return "thread " + std::to_string(id & kThreadMask);
 }
 
-const TaskCore* task_of_operation(std::uint64_t id) {
-  Names& names = Names::instance();
-  MutexLock lock(names.mutex);
-  const auto found = names.tasks.find(id);
-  return found != names.tasks.end() ? found->second : nullptr;
-}
+const TaskCore* task_of_operation(std::uint64_t id) { return Operations::instance().find(id).task; }
+
+std::uint64_t inline_run_of(std::uint64_t id) { return Operations::instance().find(id).inline_run; }
 
 Scheduler* scheduler_that_resumes(std::uint64_t id) {
-  Names& names = Names::instance();
-  MutexLock lock(names.mutex);
-  const auto found = names.tasks.find(id);
+  Operations& operations = Operations::instance();
+  MutexLock lock(operations.mutex);  // as long as the task is used
+  const auto found = operations.by_id.find(id);
+  if (found == operations.by_id.end()) return nullptr;
+  const Known& known = found->second;
+  if (known.inline_run != 0) return nullptr;  // it has the thread of its run
+  if (known.task == nullptr) return known.scheduler;
   // A done task does not run again, and its owner may be destroyed. Its lock belongs to an unknown
   // thread.
-  if (found == names.tasks.end() || found->second->done()) return nullptr;
-  if (!found->second->operations().is_coroutine) return nullptr;
-  return &found->second->owner().scheduler();
+  if (known.task->done() || !known.task->operations().is_coroutine) return nullptr;
+  return &known.task->owner().scheduler();
 }
 
 }  // namespace keyway::detail

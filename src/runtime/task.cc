@@ -11,12 +11,20 @@ namespace keyway::detail {
 void Resumption::run(Turn&) {
   // The coroutine may end and take this object with it.
   const std::coroutine_handle<> coroutine = std::exchange(coroutine_, nullptr);
-  context_ != nullptr ? resume_as(context_->operation, coroutine) : coroutine.resume();
+  if (context_ != nullptr) return resume_as(context_->operation, coroutine);
+  // A foreign coroutine is not work of the scheduler, and may block: a drain does not wait for it.
+  const BlockingRegion region;
+  coroutine.resume();
 }
 
 void resume_as(const Operation& operation, std::coroutine_handle<> coroutine) {
   const CurrentTaskScope scope(operation);
   coroutine.resume();
+}
+
+void call_as(const Operation& operation, void (*call)(void*), void* argument) {
+  const CurrentTaskScope scope(operation);
+  call(argument);
 }
 
 void continue_as(const Operation& operation) noexcept { CurrentTaskScope::continue_as(operation); }
@@ -42,9 +50,9 @@ void start_branches(const Operation& whole, void (*start)(void*), void* argument
 }
 
 std::unique_ptr<TaskWait> begin_rest(const Operation& operation) {
-  TaskCore* task = permit_holder(operation);
-  if (task == nullptr) return nullptr;
-  return task->owner().begin_rest(*task, operation.is_confined() ? 0 : 1);
+  // In an InlineRun the task's thread is blocked: it may be the last one, and the return would need another.
+  TaskCore* task = holder_that_counts(operation);
+  return task != nullptr ? task->owner().begin_rest(*task) : nullptr;
 }
 
 void branch_ends(const Operation& whole) noexcept {

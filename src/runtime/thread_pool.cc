@@ -272,6 +272,12 @@ void ThreadPool::Impl::wake(unsigned how_many, bool unless_searching) {
   }
 }
 
+void ThreadPool::Impl::check_unused() {
+  MutexLock lock(listeners_mutex_);
+  KEYWAY_CHECK(listeners_.empty(),
+               "a ThreadPool is destroyed before an executor that uses it; declare the pool first");
+}
+
 void ThreadPool::Impl::add_idle_listener(IdleListener& listener) {
   MutexLock lock(listeners_mutex_);
   listeners_.push_back(&listener);
@@ -324,7 +330,7 @@ ThreadPoolOptions checked(ThreadPoolOptions options) {
 
 ThreadPool::ThreadPool(ThreadPoolOptions options)
     : impl_(std::make_unique<Impl>(*this, checked(options))) {}
-ThreadPool::~ThreadPool() = default;
+ThreadPool::~ThreadPool() { impl_->check_unused(); }
 void ThreadPool::end_threads() { impl_->end_threads(); }
 void ThreadPool::post(Runnable& runnable) { impl_->post(runnable); }
 void ThreadPool::post_from_outside(Runnable& runnable) { impl_->post_from_outside(runnable); }

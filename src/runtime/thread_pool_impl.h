@@ -42,6 +42,7 @@ class ThreadPool::Impl {
   bool wait_for_turns_in_progress(const TimePoint* deadline) KEYWAY_EXCLUDES(workers_mutex_);
   void begin_blocking();
   void end_blocking();
+  void check_unused() KEYWAY_EXCLUDES(listeners_mutex_);
   void add_idle_listener(IdleListener& listener) KEYWAY_EXCLUDES(listeners_mutex_);
   void remove_idle_listener(IdleListener& listener) KEYWAY_EXCLUDES(listeners_mutex_);
   std::size_t max_threads() const { return max_threads_; }

@@ -335,6 +335,7 @@ TEST(ThreadPool, SaysSoWhenItHasHadNothingToDoForAWhile) {
   const int seen = stays.times;
   ASSERT_TRUE(eventually([&] { return stays.times > seen; })) << "after each time of work";
   EXPECT_EQ(leaves.times, before);
+  pool.remove_idle_listener(stays);
 }
 
 TEST(ThreadPool, WaitingForTurnsInProgressReturnsAfterTheRunThatWasInProgress) {

@@ -110,7 +110,7 @@ void WaitGraph::link(Edge& edge) {
     } else if (edge.holds_permit) {
       ++node.keep_permit;
     }
-    if (edge.leaves_gate) ++node.leave_gate;
+    if (edge.leaves_gate && !edge.announced) ++node.leave_gate;
     if (edge.announced) {
       ++node.announced;
       if (edge.gives_back) ++node.announced_give_back;
@@ -164,7 +164,7 @@ void WaitGraph::unlink_target(Edge& edge) {
   } else if (edge.holds_permit) {
     --edge.node_->keep_permit;
   }
-  if (edge.leaves_gate) --edge.node_->leave_gate;
+  if (edge.leaves_gate && !edge.announced) --edge.node_->leave_gate;
   if (!edge.announced) {
     --edge.node_->begun;
   } else if (edge.gives_back) {
@@ -235,11 +235,12 @@ bool WaitGraph::came_back(const TaskCore& waiter, std::uint32_t units) {
   if (found == waiters_.end()) return false;
   WaiterNode& node = found->second;
   if (!node.is_away() && node.units == units) return false;
+  const bool lane_was_away = node.lane_away || node.units != units;
   let_lane_go(node);
   node.units = units;
   enter_lane_again(node);
   update_hold(node);
-  return true;
+  return lane_was_away;
 }
 
 void WaitGraph::leaves_again(TaskCore& waiter) {

@@ -173,7 +173,7 @@ class WaitGraph {
   void end(Edge& edge) KEYWAY_EXCLUDES(mutex_);
 
   // `waiter` has its permits again, now `units` of its lane. The owner calls this before it counts
-  // them as the task's. False: the graph counted them as the task's already.
+  // them as the task's. True: waits that were accepted meanwhile may need the lane's permits.
   bool came_back(const detail::TaskCore& waiter, std::uint32_t units) KEYWAY_EXCLUDES(mutex_);
   // `waiter` is about to give back again the permits that its waits need.
   void leaves_again(detail::TaskCore& waiter) KEYWAY_EXCLUDES(mutex_);
@@ -217,8 +217,8 @@ class WaitGraph {
     std::size_t give_back = 0;
     std::size_t begun = 0;                // not only announced
     std::size_t announced_give_back = 0;  // of give_back
-    std::size_t leave_gate = 0;
-    std::size_t announced = 0;  // over or not
+    std::size_t leave_gate = 0;           // of begun
+    std::size_t announced = 0;            // over or not
     // The wait for the permits that the task gave back. It is in no list.
     Edge comes_back;
     bool lane_away = false;  // the task gave its lane's permits back

@@ -21,6 +21,12 @@ std::string name_of_waiter(const WaitGraph::Edge& edge) {
                                 : detail::operation_name(edge.operation->id());
 }
 
+// A lane whose turn has not run may have the global permit that the return needs. The owner itself does not know of a
+// wait that is only announced.
+bool return_needs_thread(const detail::TaskOwner& owner, const detail::TaskOwner::Need& need) {
+  return need.thread || owner.has_gate();
+}
+
 // `cycle`: begins with the refused wait. `short_of_threads`: the scheduler without a free thread,
 // or null.
 Error refusal(const std::vector<const WaitGraph::Edge*>& cycle, const Scheduler* short_of_threads) {
@@ -147,9 +153,10 @@ std::uint64_t WaitGraph::held_in(LaneId lane) const {
 // waits of its target can, and the permits and the thread that its return needs become free.
 bool WaitGraph::nothing_depends_on(const Edge& edge) const {
   if (work_edges_ > 0) return false;
+  if (edge.operation->is_in_race()) return false;  // accepted waits count on it as a free rival
   if (edge.thread_ != nullptr && threads_are_scarce(edge.thread_)) return false;
   for (const Operation* one = edge.operation; one != nullptr; one = one->parent()) {
-    if (one->locks_held() > 0 || one->is_awaited) return false;
+    if (one->locks_held() > 0 || one->parts_lock() || one->is_awaited) return false;
   }
   if (edge.node_ == nullptr) return true;
   if (targets_.contains(edge.waiter)) return false;
@@ -161,7 +168,8 @@ bool WaitGraph::can_come_back_at_once(const WaiterNode& node) {
   const detail::TaskOwner::Need need = waiter.owner().need(waiter);
   const bool needs_room = need.room > 0 && !node.holds_permit;
   if (needs_room && held_in(node.comes_back.target_lane_) + need.room > need.limit) return false;
-  return !need.thread || !threads_are_scarce(&waiter.owner().scheduler());
+  return !return_needs_thread(waiter.owner(), need) ||
+         !threads_are_scarce(&waiter.owner().scheduler());
 }
 
 bool WaitGraph::can_end_at_once(Edge& edge) {
@@ -222,6 +230,16 @@ void WaitGraph::explore(Search& search) {
                                        if (part != node.edge) depend_on(node, *part);
                                      }
                                    };
+  // All coroutines of an InlineRun stand still while one of them blocks its thread.
+  const auto depend_on_thread_of_run = [&](Search::Node& node,
+                                           std::uint64_t operation) KEYWAY_REQUIRES(mutex_) {
+    const std::uint64_t run = detail::inline_run_of(operation);
+    const auto found = run != 0 ? by_operation_.find(run) : by_operation_.end();
+    if (found == by_operation_.end()) return;
+    for (Edge* part : found->second) {
+      if (part->blocks_a_thread()) depend_on(node, *part);
+    }
+  };
   const auto need_thread = [&](Search::Node& node, const Scheduler& scheduler)
                                KEYWAY_REQUIRES(mutex_) {
                                  if (threads_are_scarce(&scheduler))
@@ -240,7 +258,7 @@ void WaitGraph::explore(Search& search) {
       detail::TaskOwner& owner = edge.waiter->owner();
       node.need = owner.need(*edge.waiter);
       if (edge.node_->holds_permit) node.need.room = 0;  // it keeps its lane's permits
-      if (node.need.thread) need_thread(node, owner.scheduler());
+      if (return_needs_thread(owner, node.need)) need_thread(node, owner.scheduler());
     } else if (edge.task != nullptr) {
       detail::TaskOwner& owner = edge.task->owner();
       // A task that shares a result ends after the other one, and its own listener may wait.
@@ -256,6 +274,7 @@ void WaitGraph::explore(Search& search) {
     } else if (edge.lock != nullptr) {
       for (const std::uint64_t holder : edge.lock->in_the_way_of(*edge.operation)) {
         depend_on_parts(node, holder);
+        depend_on_thread_of_run(node, holder);
         if (Scheduler* scheduler = detail::scheduler_that_resumes(holder)) {
           need_thread(node, *scheduler);
         }

@@ -71,10 +71,9 @@ struct SerialDispatcher::Parts {
   }
 
   // Also true in a foreign coroutine that awaited work and goes on on the thread of that work.
-  bool owns_this_thread() KEYWAY_EXCLUDES(shutdown_mutex) {
+  bool owns_this_thread() const {
     const Scheduler* here = Scheduler::current();
     if (here == nullptr) return false;
-    MutexLock lock(shutdown_mutex);
     return here == pool || std::find(threads.begin(), threads.end(), here) != threads.end();
   }
 
@@ -82,15 +81,15 @@ struct SerialDispatcher::Parts {
   std::unique_ptr<ServiceThread> timers;  // of all worker threads
   std::vector<Worker> workers;            // per key: the only one's name is not used
 
-  Mutex<LockRank::kSerialShutdown> shutdown_mutex;
-  // The executors' own, which they keep.
-  ThreadPool* pool KEYWAY_GUARDED_BY(shutdown_mutex) = nullptr;
-  std::vector<WorkerThread*> threads KEYWAY_GUARDED_BY(shutdown_mutex);
+  // The executors' own, which they keep. Constant once the dispatcher is made.
+  ThreadPool* pool = nullptr;
+  std::vector<WorkerThread*> threads;
+
+  Mutex<LockRank::kSerialShutdown> shutdown_mutex;  // held by the thread that ends the others
 };
 
 SerialDispatcher::SerialDispatcher(SerialOptions options)
     : options_(checked(options)), parts_(std::make_unique<Parts>(options_, nullptr)) {
-  MutexLock lock(parts_->shutdown_mutex);
   if (options_.routing == Routing::kPerKey) {
     auto pool = std::make_unique<ThreadPool>(pool_options(options_));
     parts_->pool = pool.get();

@@ -9,10 +9,12 @@
 
 #include <gtest/gtest.h>
 
+#include "keyway/group_executor.h"
 #include "keyway/serial_dispatcher.h"
 #include "serial/serial_fixture.h"
 #include "support/foreign_coroutine.h"
 #include "support/jobs.h"
+#include "support/own_process.h"
 
 namespace keyway {
 namespace {
@@ -203,6 +205,31 @@ TEST_P(SerialShutdown, AForeignCoroutineOnAThreadOfTheDispatcherMayShutItDown) {
   may_end.count_down();
   done.wait();
   EXPECT_FALSE(dispatcher.run("a", [] {}).ok());
+}
+
+// The coroutine blocks in a wait when the other thread begins to end the dispatcher's threads.
+ForeignCoroutine shut_down_later(SerialDispatcher& dispatcher, TaskHandle<void> work,
+                                 TaskHandle<void> blocks, std::latch& inside) {
+  (void)co_await work;
+  inside.count_down();
+  (void)blocks.join();
+  (void)dispatcher.shutdown(1s);
+}
+
+TEST_P(SerialShutdown, AForeignCoroutineMayShutItDownWhileAnotherThreadDoes) {
+  expect_ends([&] {
+    std::latch may_end(1);
+    std::latch inside(1);
+    GroupExecutor other({});
+    SerialDispatcher dispatcher({.routing = GetParam()});
+    auto blocks = other.submit("x", [&] { may_end.wait(); });
+    shut_down_later(dispatcher, *dispatcher.dispatch("a", [] {}), std::move(blocks), inside);
+    inside.wait();
+    std::jthread ends([&] { EXPECT_TRUE(dispatcher.shutdown(1h)); });
+    // The other thread holds the mutex of the dispatcher's threads soon, and for as long as the coroutine blocks.
+    std::this_thread::sleep_for(20ms);
+    may_end.count_down();
+  });
 }
 
 TEST_P(SerialShutdown, AWaitingTaskCanBeCancelledAndARunningOneAskedToStop) {

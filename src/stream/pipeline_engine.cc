@@ -227,7 +227,10 @@ void Pipeline::Engine::take_in(std::vector<Record>& records) {
       return fail(misplaced(record, "its offset is below the end of the record before it"));
     }
     Ledger::Entry& entry = found->second->ledger.add(record.offset, record.end);
-    if (options_.classify && !classify(record, entry)) continue;
+    if (options_.classify && !classify(record, entry)) {
+      if (failed()) break;  // records behind it must not overtake it
+      continue;
+    }
     if (at_most_once) entry.settle(Ledger::State::kDone);
     bytes_.fetch_add(record.value.size());
     found->second->held.push_back({std::move(record), at_most_once ? nullptr : &entry, now});

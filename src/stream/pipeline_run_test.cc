@@ -1,6 +1,10 @@
 // run_until() in tasks, and pauses that meet the end of a run.
+#include <atomic>
 #include <functional>
+#include <latch>
+#include <memory>
 #include <stop_token>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -117,6 +121,78 @@ TEST(PipelineRun, PollsNothingBeforeTheSourceIsOpen) {
   Pipeline pipeline(source, {}, [](const Record&) {}, sim);
   EXPECT_TRUE(pipeline.run_until().ok());
   EXPECT_EQ(pipeline.stats().done, 5U);
+}
+
+// A run that resumes there handles the record before those behind it.
+TEST(PipelineRun, NoRecordOvertakesOneThatCannotBeClassified) {
+  SimScheduler sim;
+  FakeLog log = numbered(6, 1);
+  FakeSource source(log);
+  std::vector<int> handled;
+  Pipeline pipeline(
+      source, {.classify = [](Record& record) -> Result<bool> {
+        if (number(record) == 2) return Error{ErrorCode::kInvalidArgument, "no key"};
+        return true;
+      }},
+      [&](const Record& record) { handled.push_back(number(record)); }, sim);
+  EXPECT_FALSE(pipeline.run_until().ok());
+  for (const int record : handled) EXPECT_LT(record, 2);
+}
+
+TEST(PipelineRun, PartitionsThatAreRevokedTogetherAreCommittedWhenBothAreDone) {
+  SimScheduler sim;
+  FakeLog log;
+  log.partitions[0] = {{"a", "0"}};
+  log.partitions[1] = {{"b", "1"}};
+  FakeSource source(log);
+  source.ends = false;
+  std::stop_source stop;
+  int begun = 0;
+  Pipeline pipeline(
+      source, {},
+      [&](const Record& record) -> Task<void> {
+        if (++begun == 2) {
+          source.take_away(0, PartitionEvent::kRevoked);
+          source.take_away(1, PartitionEvent::kRevoked);
+        }
+        co_await sleep_for(record.partition == 1 ? 1s : 10ms);
+        if (record.partition == 1) stop.request_stop();
+      },
+      sim);
+  EXPECT_TRUE(pipeline.run_until(stop.get_token()).ok());
+  EXPECT_EQ(log.committed[0].watermark, 1);
+  EXPECT_EQ(log.committed[1].watermark, 1);
+}
+
+// The store may be destroyed when run_until() has returned.
+TEST(PipelineRun, ReturnsWhenADeadLetterIsStored) {
+  struct SlowLetters final : DeadLetters {
+    Result<void> store(const DeadLetter&) override {
+      begun.count_down();
+      may_end.wait();
+      over = true;
+      return {};
+    }
+    std::latch begun{1};
+    std::latch may_end{1};
+    std::atomic<bool> over{false};
+  };
+  FakeLog log = numbered(1, 1);
+  FakeSource source(log);
+  const auto letters = std::make_shared<SlowLetters>();
+  std::stop_source stop;
+  Pipeline pipeline(source,
+                    {.retry = {.attempts = 1}, .dead_letters = letters, .shutdown_wait = 1ms},
+                    [](const Record&) { return permanent_failure("bad"); });
+  std::jthread stops([&] {
+    letters->begun.wait();
+    stop.request_stop();
+    // Longer than shutdown_wait, so that only the store keeps the run from its end.
+    std::this_thread::sleep_for(20ms);
+    letters->may_end.count_down();
+  });
+  EXPECT_TRUE(pipeline.run_until(stop.get_token()).ok());
+  EXPECT_TRUE(letters->over);
 }
 
 }  // namespace

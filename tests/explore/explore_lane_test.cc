@@ -266,7 +266,7 @@ class GivesBack final : public LaneScenario {
     if (&item != &items_[0]) return true;
     end(item, units);
     post(lane_.give_back(units));
-    post(lane_.enter_in_front(returner_) == Lane::Entered::kNeedsTurn);
+    post(lane_.enter_again(returner_) == Lane::Entered::kNeedsTurn);
     return false;
   }
 

@@ -55,6 +55,17 @@ class Operation {
     const std::uint64_t id = id_.load(std::memory_order_relaxed);
     return id != 0 ? id : draw_id();
   }
+  // The same for an operation that is about to ask for a lock. From now on the operations that it is a part of count as
+  // ones whose parts may hold locks.
+  std::uint64_t id_for_lock() const {
+    for (const Operation* one = parent_; one != nullptr; one = one->parent_) {
+      one->parts_lock_.store(true, std::memory_order_relaxed);
+    }
+    return id();
+  }
+  // Whether a part of it may hold a lock. relaxed: the part has taken the lock after id_for_lock(), and a wait for the
+  // lock was linked after that.
+  bool parts_lock() const { return parts_lock_.load(std::memory_order_relaxed); }
   bool is(std::uint64_t id) const { return id != 0 && id_.load(std::memory_order_relaxed) == id; }
   // Whether it is the operation that has the locks of this id, or a part of it.
   bool is_within(std::uint64_t id) const {
@@ -121,6 +132,7 @@ class Operation {
 
  private:
   std::uint64_t draw_id() const;
+  const Operation& inline_run() const;  // REQUIRES: is_confined()
   void count_release_of_part(std::uint64_t id) const;
   void pass_locks_to_parent() const noexcept;
   // Of another operation of the same task, or outside of tasks; or a task that its submitter runs.
@@ -135,6 +147,7 @@ class Operation {
   bool passes_locks_on_ = false;
   mutable std::atomic<std::uint64_t> id_{0};
   mutable std::atomic<std::uint32_t> locks_held_{0};
+  mutable std::atomic<bool> parts_lock_{false};
 };
 
 // That of a task or of a coroutine: as long as it lives, its id has the task's name.
@@ -161,6 +174,9 @@ const TaskCore* task_of_operation(std::uint64_t id);
 // The scheduler whose thread the operation needs to go on, if it is a coroutine task; otherwise
 // null.
 Scheduler* scheduler_that_resumes(std::uint64_t id);
+
+// For a coroutine in an InlineRun: the id of the run's operation, whose parts all run on one thread. Otherwise 0.
+std::uint64_t inline_run_of(std::uint64_t id);
 
 }  // namespace detail
 }  // namespace keyway

@@ -1,4 +1,4 @@
-// The awaiters of sleep_for(), current_stop_token() and when_all().
+// The awaiters of sleep_for(), current_stop_token(), reschedule() and when_all().
 #pragma once
 
 #include "keyway/detail/require_cpp20.h"
@@ -68,6 +68,16 @@ struct [[nodiscard("write co_await in front of it")]] StopTokenAwaiter {
   }
   std::stop_token await_resume() { return std::move(token); }
   std::stop_token token;
+};
+
+struct [[nodiscard("write co_await in front of it")]] RescheduleAwaiter {
+  bool await_ready() const noexcept { return false; }
+  template <class Promise>
+  void await_suspend(std::coroutine_handle<Promise> coroutine) {
+    resumption.post(coroutine, context_of(coroutine));
+  }
+  void await_resume() const noexcept {}
+  Resumption resumption;
 };
 
 // Counts the branches of an operation, which run concurrently. The last branch to end resumes the

@@ -108,9 +108,9 @@ class TaskOwner {
   virtual void branch_begins(TaskCore& task) = 0;
   // A branch of `task` is about to end, or to wait for branches of its own.
   virtual void branch_ends(TaskCore& task) noexcept = 0;
-  // Begins a rest of so many branches of `task`, a task of this owner with permits: it gives its global
-  // permit back, if there is a global limit. 0: an InlineRun counts as the branch that rests.
-  virtual std::unique_ptr<TaskWait> begin_rest(TaskCore& task, int branches) = 0;
+  // Begins a rest of a branch of `task`, a task of this owner with permits: it gives its global permit
+  // back, if there is a global limit.
+  virtual std::unique_ptr<TaskWait> begin_rest(TaskCore& task) = 0;
   // So many branches of `task`, a task of this owner with permits, do not run, but need no other task
   // to go on: they sleep, or stand on the stack of a branch that runs.
   virtual std::unique_ptr<TaskWait> begin_sleep(TaskCore& task, int branches) = 0;
@@ -132,6 +132,8 @@ class TaskOwner {
   // A coroutine task that was suspended has ended.
   virtual void ended_after_suspension(TaskCore& task) noexcept = 0;
   virtual Scheduler& scheduler() = 0;
+  // Whether there is a global limit: a waiting task gives its permit of it back.
+  virtual bool has_gate() const = 0;
 
  protected:
   ~TaskOwner() = default;

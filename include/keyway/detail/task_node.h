@@ -84,8 +84,13 @@ class CoroutinePart final : public Completion {
     core_ = &core;
     Scheduler* scheduler = &core.owner().scheduler();
     context_.emplace(scheduler, std::move(stop), TaskOperation(nullptr, &core, scheduler));
-    task_.emplace(make());
-    TaskAccess::start(*task_, *context_, *this);
+    // The callable that makes the coroutine is part of it: a lock that it takes belongs to the coroutine.
+    auto start = [&] {
+      task_.emplace(make());
+      TaskAccess::start_here(*task_, *context_, *this);
+    };
+    call_as(
+        context_->operation, [](void* call) { (*static_cast<decltype(start)*>(call))(); }, &start);
     // acq_rel: the result is written before done(), and read after it.
     return first_has_come_.exchange(true, std::memory_order_acq_rel);
   }

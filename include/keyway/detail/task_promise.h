@@ -46,6 +46,8 @@ inline TaskContext branch_of(const TaskContext& context) {
 
 // Resumes the coroutine, and returns when it is suspended or has ended.
 void resume_as(const Operation& operation, std::coroutine_handle<> coroutine);
+// Calls call(argument) as the operation.
+void call_as(const Operation& operation, void (*call)(void*), void* argument);
 // The calling coroutine resumes `operation` next, of which it was a part.
 void continue_as(const Operation& operation) noexcept;
 // The operation, that of a task's coroutine, is about to be destroyed. What the calling thread runs next is not part of it.
@@ -120,6 +122,10 @@ class TaskPromiseBase {
   template <class>
   friend class keyway::Task;
   friend struct TaskAccess;
+  void check_not_started() const {
+    KEYWAY_CHECK(context_ == nullptr, "a Task is awaited or run a second time; make another one");
+  }
+
   const TaskContext* context_ = nullptr;
   Completion* completion_ = nullptr;
   std::coroutine_handle<> awaiting_;

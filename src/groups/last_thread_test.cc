@@ -1,0 +1,140 @@
+// Tasks on the last threads of a pool, under a global limit: a wait gives the global permit back, and its return needs a
+// thread that another task may wait for.
+#include <atomic>
+#include <functional>
+#include <latch>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "keyway/group_executor.h"
+#include "keyway/rest.h"
+#include "keyway/task.h"
+#include "keyway/testing/sim_scheduler.h"
+#include "keyway/thread_pool.h"
+#include "keyway/when_any.h"
+#include "runtime/wait_graph.h"
+#include "support/own_process.h"
+
+namespace keyway {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::SimScheduler;
+
+// Two tasks wait on the two threads of a pool; two others of their executor are queued meanwhile.
+void expect_all_end(const std::function<void(ThreadPool&, GroupExecutor&)>& wait) {
+  expect_ends([&] {
+    ThreadPool pool({.threads = 2, .max_threads = 2});
+    GroupExecutor other({}, ThreadPoolOptions{.threads = 2});
+    GroupExecutor executor({.global_max_in_flight = 1}, pool);
+    std::vector<TaskHandle<void>> tasks;
+    for (const char* group : {"a", "b"}) {
+      tasks.push_back(executor.submit(group, [&] {
+        try {
+          wait(pool, other);
+        } catch (const Exception& error) {
+          EXPECT_EQ(error.code(), ErrorCode::kNoThread) << error.what();
+        }
+      }));
+    }
+    for (const char* group : {"c", "d"}) tasks.push_back(executor.submit(group, [] {}));
+    for (TaskHandle<void>& task : tasks) EXPECT_TRUE(task.join().ok());
+  });
+}
+
+Task<void> sleeps() { co_await sleep_for(20ms); }
+
+TEST(LastThread, ExecuteAllDoesNotHang) {
+  expect_all_end([](ThreadPool&, GroupExecutor& other) {
+    std::vector<GroupTask<void>> tasks;
+    tasks.emplace_back("x", sleeps);
+    (void)other.execute_all(std::move(tasks));
+  });
+}
+
+TEST(LastThread, ARestInSyncWaitDoesNotHang) {
+  expect_all_end([](ThreadPool& pool, GroupExecutor&) { sync_wait(pool, rest_for(20ms)); });
+}
+
+TEST(LastThread, ARestOfABranchInSyncWaitDoesNotHang) {
+  expect_all_end([](ThreadPool& pool, GroupExecutor&) {
+    sync_wait(pool, []() -> Task<void> { (void)co_await when_all(rest_for(20ms), sleeps()); }());
+  });
+}
+
+// Groups of the same name in two executors are two lanes.
+TEST(WaitCycle, IsNotSeenBetweenGroupsOfTheSameNameInTwoExecutors) {
+  SimScheduler sim;
+  GroupExecutor first({}, sim);
+  GroupExecutor second({}, sim);
+  auto before = second.submit("a", "before", sleeps);
+  auto target = second.submit("a", "target", [] {});
+  auto waits = first.submit("a", "waits", [&]() -> Task<void> { (void)co_await target; });
+  auto waits_for_it = first.submit("b", [&]() -> Task<void> { (void)co_await waits; });
+  EXPECT_TRUE(waits_for_it.join().ok());
+}
+
+// A branch of a task runs while another branch awaits, in sync_wait(), a task of the same group.
+TEST(InlineRun, CountsAsOneBranchOfItsTask) {
+  expect_ends([] {
+    ThreadPool pool({.threads = 4});
+    GroupExecutor executor({}, pool);
+    std::atomic<bool> runs{false};
+    std::atomic<bool> together{false};
+    TaskHandle<void> task;
+    std::latch is_assigned(1);
+    task = executor.submit("g", [&]() -> Task<void> {
+      is_assigned.wait();
+      auto other = executor.submit("g", [&] { together = runs.load(); });
+      const auto in_sync_wait = [&]() -> Task<void> {
+        co_await reschedule();
+        sync_wait(pool, [&]() -> Task<void> { (void)co_await other; }());
+      };
+      const auto runs_meanwhile = [&]() -> Task<void> {
+        const detail::TaskCore& core = detail::HandleAccess::core(task);
+        runs = true;
+        while (WaitGraph::instance().waits_for(core).empty()) std::this_thread::yield();
+        std::this_thread::sleep_for(20ms);  // long enough for `other`, if it had the permit
+        runs = false;
+        co_return;
+      };
+      (void)co_await when_all(in_sync_wait(), runs_meanwhile());
+    });
+    is_assigned.count_down();
+    EXPECT_TRUE(task.join().ok());
+    EXPECT_FALSE(together);
+  });
+}
+
+// The other branch of when_any() cannot stop a coroutine that sync_wait() runs.
+TEST(WaitCycle, IsFoundInASyncWaitOfABranch) {
+  expect_ends([] {
+    SimScheduler sim;
+    GroupExecutor executor({}, sim);
+    bool refused = false;
+    TaskHandle<void> first;
+    TaskHandle<void> second;
+    first = executor.submit("a", [&]() -> Task<void> {
+      co_await sleep_for(1ms);
+      const auto in_sync_wait = [&]() -> Task<void> {
+        try {
+          sync_wait(sim, [&]() -> Task<void> { (void)co_await second; }());
+        } catch (const Exception& error) {
+          refused = error.code() == ErrorCode::kWaitCycle;
+        }
+        co_return;
+      };
+      (void)co_await when_any(in_sync_wait(), sleeps());
+    });
+    second = executor.submit("b", [&]() -> Task<void> { (void)co_await first; });
+    EXPECT_TRUE(second.join().ok());
+    EXPECT_TRUE(refused);
+  });
+}
+
+}  // namespace
+}  // namespace keyway
