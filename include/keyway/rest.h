@@ -51,7 +51,7 @@ class EndRest final : private Wakeup {
 
 // As sleep_for(), but a task gives its permit of the executor's global limit back meanwhile, and has it again, before
 // all who wait, when it goes on: for a task that waits for its next try. It keeps that of its group, and so its
-// place in order.
+// place in order. In a sync_wait() within a task it keeps both.
 Task<void> rest_for(Duration duration);
 
 }  // namespace keyway

@@ -52,7 +52,8 @@ struct SerialStats {
   std::uint64_t failed = 0;
   std::uint64_t cancelled = 0;
   std::uint64_t expired = 0;   // its time to begin was over
-  std::uint64_t rejected = 0;  // a queue was full, or the dispatcher was shut down
+  // A queue was full, the dispatcher was shut down, or the call would have waited for ever.
+  std::uint64_t rejected = 0;
   TimeSummary waits{};         // from the submit to the beginning of work that was queued
 };
 

@@ -39,7 +39,8 @@ struct TaskOptions {
   // they were submitted.
   int priority = 0;
 
-  // A task that has not begun when this time is over ends kExpired, and never runs.
+  // A task that has not begun when this time is over ends kExpired, and never runs. A task that shares the result of
+  // another one (kShareResult) does not run at all, so it has no effect there.
   std::optional<Duration> start_within{};
 
   Conflation conflation = Conflation::kNone;

@@ -74,9 +74,8 @@ detail::TaskOwner::Need GroupEngine::need(TaskCore& task) {
     need.room = std::max(need.room, std::min(in_line, need.limit));
   }
   // A queued task needs a thread to run, and a suspended coroutine needs one to go on. A plain task
-  // that runs has a thread; if it waits and there is a gate, its return needs one.
-  need.thread = need.room > 0 || outside || task.operations().is_coroutine ||
-                (dispatch_.has_gate() && waits_.is_waiting(task));
+  // that runs has a thread.
+  need.thread = need.room > 0 || outside || task.operations().is_coroutine;
   return need;
 }
 

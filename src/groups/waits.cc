@@ -214,12 +214,6 @@ void Waits::branch_ends(TaskCore& waiter) noexcept {
   let_others_in(waiter, leaves_gate, aftermath);
 }
 
-bool Waits::is_waiting(const TaskCore& task) {
-  MutexLock lock(mutex_);
-  const auto found = tasks_.find(&task);
-  return found != tasks_.end() && found->second->waits_or_returns();
-}
-
 bool Waits::give_back(OfTask& task, Aftermath& aftermath) {
   if (task.open == 0 || task.runs()) return false;
   if ((task.open_in_lane > 0 || task.lane_wanted) && !std::exchange(task.lane_back, true)) {

@@ -65,8 +65,6 @@ class Waits {
   // goes on. Returns the lane to post, or null.
   Runnable* give_back_permit(detail::TaskCore& waiter) KEYWAY_EXCLUDES(mutex_);
 
-  // Whether the task waits, or has not got its permits back.
-  bool is_waiting(const detail::TaskCore& task) KEYWAY_EXCLUDES(mutex_);
   // The number of lane permits that the task has given back, or is about to give back; 0: none.
   std::uint32_t wants_back(const detail::TaskCore& task) KEYWAY_EXCLUDES(mutex_);
   // For the worker that took `returning` from its lane: gives its permits to the task that it

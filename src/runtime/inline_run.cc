@@ -5,6 +5,7 @@
 #include "lanes/ready_queue.h"
 #include "runtime/linked_wait.h"
 #include "runtime/thread_wakeup.h"
+#include "runtime/wait_graph.h"
 
 namespace keyway::detail {
 
@@ -83,11 +84,12 @@ void InlineRun::wait() {
   }
 }
 
-// While the thread sleeps, its task may give back the permits that the waits of the coroutine, or of
-// other branches, need.
+// While the coroutine waits, its task may give permits back: the check of the wait knows that the return needs a thread.
+// A coroutine that only sleeps is not checked, so the task keeps them for other branches, too.
 void InlineRun::sleep_until_posted() {
   std::unique_ptr<TaskWait> idle;
-  if (TaskCore* holder = state_->holder) {
+  TaskCore* const holder = state_->holder;
+  if (holder != nullptr && WaitGraph::instance().has_waits(state_->part->operation())) {
     idle = holder->owner().begin_sleep(*holder, 1 + ThreadContext::Starter::count(holder));
   }
   const auto block_until_done = [&](auto& target) {

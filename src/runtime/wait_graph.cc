@@ -1,5 +1,6 @@
 #include "runtime/wait_graph.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/hash_key.h"
@@ -250,6 +251,13 @@ void WaitGraph::leaves_again(TaskCore& waiter) {
   WaiterNode& node = found->second;
   const bool gives_back = node.give_back > node.announced_give_back;
   if (gives_back || node.leave_gate > 0) leave(node, waiter, gives_back);
+}
+
+bool WaitGraph::has_waits(std::uint64_t operation) {
+  MutexLock lock(mutex_);
+  const auto found = by_operation_.find(operation);
+  return found != by_operation_.end() && std::any_of(found->second.begin(), found->second.end(),
+                                                     [](const Edge* edge) { return !edge->over_; });
 }
 
 std::string WaitGraph::waits_for(const TaskCore& waiter) {

@@ -185,6 +185,9 @@ class WaitGraph {
   // Waits for a running search, which may call the owner of a task that was not done when it looked.
   void wait_for_searches() KEYWAY_EXCLUDES(mutex_) { const MutexLock lock(mutex_); }
 
+  // Whether the operation or a part of it waits.
+  bool has_waits(std::uint64_t operation) KEYWAY_EXCLUDES(mutex_);
+
   // The name of the target of a wait of `waiter`, for messages; empty if the task does not wait.
   std::string waits_for(const detail::TaskCore& waiter) KEYWAY_EXCLUDES(mutex_);
 

@@ -21,8 +21,7 @@ std::string name_of_waiter(const WaitGraph::Edge& edge) {
                                 : detail::operation_name(edge.operation->id());
 }
 
-// A lane whose turn has not run may have the global permit that the return needs. The owner itself does not know of a
-// wait that is only announced.
+// A lane whose turn has not run may have the global permit that the return needs.
 bool return_needs_thread(const detail::TaskOwner& owner, const detail::TaskOwner::Need& need) {
   return need.thread || owner.has_gate();
 }
@@ -394,9 +393,10 @@ Result<void> WaitGraph::begin(Edge& edge, const WaitEdges* others) {
       if (!can_go_on_after(other)) refused = refuse(other, search);
     }
   }
-  // The check was made as if the waiter had given its permits back.
+  // The check was made as if the waiter had given its permits back. An announced wait will give the global one back, and
+  // need a thread to return: later checks must know.
   if (edge.node_ != nullptr && (refused || edge.announced)) {
-    if (!was_away) enter_lane_again(*edge.node_);
+    if (!was_away && (refused || !edge.leaves_gate)) enter_lane_again(*edge.node_);
     edge.node_->lane_away = lane_was_away;
     update_hold(*edge.node_);
   }
@@ -506,10 +506,13 @@ bool WaitGraph::free_what_is_stuck(LaneId lane) {
       explore(search);
       settle(search);
       const auto is_stuck = [](const Edge& edge) { return !edge.can_end_ && edge.can_give_back; };
-      const auto stuck = std::find_if(
-          found->second.holders.begin(), found->second.holders.end(), [&](const WaiterNode& one) {
-            return std::any_of(one.edges.begin(), one.edges.end(), is_stuck);
-          });
+      // A return needs a thread: a waiter that blocks the last one would never get its permits back.
+      const auto stuck =
+          std::find_if(found->second.holders.begin(), found->second.holders.end(),
+                       [&](const WaiterNode& one) KEYWAY_REQUIRES(mutex_) {
+                         return std::any_of(one.edges.begin(), one.edges.end(), is_stuck) &&
+                                !threads_are_scarce(&one.edges.front().waiter->owner().scheduler());
+                       });
       if (stuck == found->second.holders.end()) break;
       TaskCore& waiter = *stuck->edges.front().waiter;
       if (Runnable* runnable = waiter.owner().give_back_permit(waiter)) {

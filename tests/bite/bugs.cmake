@@ -310,9 +310,9 @@ plant_bug(serial_place_lost "a call that is refused keeps its place in the dispa
 plant_bug(place_of_expired "a task that expires keeps its place in the global queue"
   src/groups/group_unrun.cc
   [[intake_.give_up_place(task, aftermath);
-  return {]]
+  task.set_ending(true);]]
   [[if (status != TaskStatus::kExpired || !planted("place_of_expired")) intake_.give_up_place(task, aftermath);
-  return {]])
+  task.set_ending(true);]])
 
 plant_bug(given_back_uncounted "a waiting task that gives its permit back for a lower limit is counted wrongly in the global queue"
   src/groups/waits.cc
@@ -335,8 +335,8 @@ plant_bug(branch_keeps_permits "a branch that ends keeps the permits that anothe
 
 plant_bug(return_closes_cycle "a task that comes back for one branch may leave tasks waiting for each other"
   src/groups/waits.cc
-  [[if (still_waits) intake_.room_shrank(waiter]]
-  [[if (still_waits && !planted("return_closes_cycle")) intake_.room_shrank(waiter]])
+  [[if (still_waits && lane_was_away) intake_.room_shrank(waiter]]
+  [[if (still_waits && lane_was_away && !planted("return_closes_cycle")) intake_.room_shrank(waiter]])
 
 plant_bug(branch_runs_without_permits "a task gives its permits back for the wait of one branch while another one runs"
   src/groups/waits.cc
@@ -454,13 +454,13 @@ plant_bug(lock_holder_needs_no_thread "a wait for a lock does not leave a thread
 
 plant_bug(done_holder_needs_thread "a lock that a finished task passed on still needs a thread of the task's scheduler"
   src/runtime/operation.cc
-  [[if (found == names.tasks.end() || found->second->done()) return nullptr;]]
-  [[if (found == names.tasks.end() || (found->second->done() && !planted("done_holder_needs_thread"))) return nullptr;]])
+  [[if (known.task->done() || !known.task->operations().is_coroutine) return nullptr;]]
+  [[if ((known.task->done() && !planted("done_holder_needs_thread")) || !known.task->operations().is_coroutine) return nullptr;]])
 
 plant_bug(gate_return_needs_no_thread "a task that gave its global permit back needs no thread to have it again"
-  src/groups/group_wait.cc
-  [[(dispatch_.has_gate() && waits_.is_waiting(task))]]
-  [[(dispatch_.has_gate() && waits_.is_waiting(task) && !planted("gate_return_needs_no_thread"))]])
+  src/runtime/wait_search.cc
+  [[return need.thread || owner.has_gate();]]
+  [[return need.thread || (owner.has_gate() && !planted("gate_return_needs_no_thread"));]])
 
 plant_bug(second_wait_not_told "a branch that waits again does not tell the graph that its task gives permits back once more"
   src/groups/waits.cc
@@ -565,6 +565,67 @@ plant_bug(done_wait_begins "execute_all() gives permits back for a task that is 
   [[if (edge.task != nullptr && edge.task->done()) return false;]]
   [[if (edge.task != nullptr && edge.task->done() && !planted("done_wait_begins")) return false;]])
 
+plant_bug(return_behind_costly "a costly task that returns does not take permits from waiters if a costly task is queued"
+  src/lanes/lane_ranks.cc
+  [[(returns ? ranks_->returning : ranks_->queued).largest();]]
+  [[(returns && !planted("return_behind_costly") ? ranks_->returning : ranks_->queued).largest();]])
+
+plant_bug(free_rival_waits "a branch of when_any() may wait for ever although other waits count on its end"
+  src/runtime/wait_search.cc
+  [[if (edge.operation->is_in_race()) return false;]]
+  [[if (edge.operation->is_in_race() && !planted("free_rival_waits")) return false;]])
+
+plant_bug(sibling_locks_ignored "a branch may wait for ever although another branch of its task holds a lock"
+  src/runtime/wait_search.cc
+  [[one->parts_lock() || one->is_awaited) return false;]]
+  [[(one->parts_lock() && !planted("sibling_locks_ignored")) || one->is_awaited) return false;]])
+
+plant_bug(stopped_through_sync_wait "a coroutine in sync_wait() counts as one that another branch of when_any() can stop"
+  src/runtime/wait_search.cc
+  [[if (branch->is_awaited || branch->task()]]
+  [[if ((branch->is_awaited && !planted("stopped_through_sync_wait")) || branch->task()]])
+
+plant_bug(blocked_run_ignored "a lock of a coroutine in sync_wait() counts as soon released although another branch blocks the thread"
+  src/runtime/wait_search.cc
+  [[if (part->blocks_a_thread()) depend_on(node, *part);]]
+  [[if (part->blocks_a_thread() && !planted("blocked_run_ignored")) depend_on(node, *part);]])
+
+plant_bug(same_name_same_lane "groups of the same name in two executors count as one lane"
+  src/runtime/wait_graph.cc
+  [[return hash_key(key) ^ (address * 0x9e3779b97f4a7c15U);]]
+  [[return planted("same_name_same_lane") ? hash_key(key) : hash_key(key) ^ (address * 0x9e3779b97f4a7c15U);]])
+
+plant_bug(inline_run_counts_twice "a coroutine in sync_wait() counts as a second branch that waits"
+  src/groups/waits.cc
+  [[wait.is_first && (wait.blocks || !wait.operation.is_confined());]]
+  [[wait.is_first && (wait.blocks || planted("inline_run_counts_twice") || !wait.operation.is_confined());]])
+
+plant_bug(buried_branch_returns "a task takes its permit back for a coroutine in sync_wait() whose thread another branch blocks"
+  src/groups/waits.cc
+  [[pause.confined ? aftermath.wake(wakeup) : task.over.push_back(&wakeup);]]
+  [[pause.confined && !planted("buried_branch_returns") ? aftermath.wake(wakeup) : task.over.push_back(&wakeup);]]
+  AND
+  [[if (pause.confined) return forget_if_over(task);]]
+  [[if (pause.confined && !planted("buried_branch_returns")) return forget_if_over(task);]])
+
+plant_bug(announced_return_unknown "execute_all() does not know that its task needs a thread to return"
+  src/groups/blocked_wait.cc
+  [[edge_.leaves_gate = waiter.owner().has_gate();]]
+  [[edge_.leaves_gate = waiter.owner().has_gate() && !planted("announced_return_unknown");]])
+
+plant_bug(one_lock_passes_on "of the locks of a branch that ends, its operation counts one"
+  src/runtime/operation.cc
+  [[parent_->locks_held_.fetch_add(locks, std::memory_order_relaxed);]]
+  [[parent_->locks_held_.fetch_add(planted("one_lock_passes_on") ? 1 : locks, std::memory_order_relaxed);]])
+
+plant_bug(one_cycle_refused "a lock that passes on and closes two cycles has one of them refused"
+  src/runtime/wait_search.cc
+  [[to_tell.push_back(*refused);]]
+  [[{
+      to_tell.push_back(*refused);
+      if (planted("one_cycle_refused")) break;
+    }]])
+
 # ---- lifetimes
 
 plant_bug(lane_freed_while_away "a lane is freed while a task of it waits for another one"
@@ -605,3 +666,18 @@ plant_bug(dead_letter_lost "a record is done although its dead letter was not st
   src/stream/pipeline_record.cc
   [[if (!stored) return fail(stored.error());]]
   [[if (!stored && !planted("dead_letter_lost")) return fail(stored.error());]])
+
+plant_bug(revoked_with_the_first "partitions that are revoked together are given up when the first of them is done"
+  src/stream/pipeline_engine.cc
+  [[if (ready && !waits) {]]
+  [[if (ready && (!waits || planted("revoked_with_the_first"))) {]])
+
+plant_bug(store_outlived "run_until() returns while a dead letter is being stored"
+  src/stream/pipeline_run.cc
+  [[if (storing_ > 0) return;]]
+  [[if (storing_ > 0 && !planted("store_outlived")) return;]])
+
+plant_bug(unclassified_overtaken "records behind one that cannot be classified are handled"
+  src/stream/pipeline_engine.cc
+  [[if (failed()) break;]]
+  [[if (failed() && !planted("unclassified_overtaken")) break;]])
