@@ -41,7 +41,7 @@ void Dispatch::set_global_limit(std::uint32_t limit, Aftermath& aftermath) {
 // A lane holds no global permit while a pause or a rate holds its turn. True: the lane had one, and
 // the caller gives it back after it has stored the turn. REQUIRES: the caller still has the turn.
 bool Dispatch::take_served_permit(Lane& lane) {
-  if (!std::exchange(lane.has_global_permit, false)) return false;
+  if (gate_ == nullptr || !gate_->claim_unused(lane)) return false;
   pin_for_gate(lane);  // leave_gate() unpins
   return true;
 }

@@ -19,18 +19,18 @@ std::int64_t age_of_next(const Lane& lane) {
 }  // namespace
 
 bool GlobalGate::enter(Lane& lane) {
-  // relaxed: a hint, looked at again under the lock.
-  if (lane.has_global_permit && !over_.load(std::memory_order_relaxed)) {
-    lane.has_global_permit = false;
-    return true;
-  }
   {
     SpinGuard guard(lock_);
-    if (std::exchange(lane.has_global_permit, false)) {
-      if (in_flight_ <= limit_) return true;
-      // The limit went down before the permit was used: back in line, in front.
-      take_back(lane);
+    if (lane.has_global_permit) {
+      const bool has_it = claim(lane);
+      if (has_it && in_flight_ <= limit_) return true;
+      // A returner has taken the permit, or the limit went down: back in line, in front.
+      if (has_it) take_back(lane);
       over_.store(in_flight_ > limit_, std::memory_order_relaxed);
+      if (in_flight_ < limit_) {
+        give(lane);
+        return true;
+      }
       line_.push_front(lane);
       in_line_.fetch_add(1, std::memory_order_relaxed);
       return false;
@@ -60,8 +60,23 @@ Lane& GlobalGate::serve_first() {
   Lane& lane = line_.pop();
   in_line_.fetch_sub(1, std::memory_order_relaxed);
   lane.has_global_permit = true;
+  ++served_;
   give(lane);
   return lane;
+}
+
+bool GlobalGate::claim(Lane& lane) {
+  lane.has_global_permit = false;
+  --served_;
+  if (taken_ == 0) return true;
+  --taken_;
+  if (shares_) count(lane, -1);
+  return false;
+}
+
+bool GlobalGate::claim_unused(Lane& lane) {
+  SpinGuard guard(lock_);
+  return lane.has_global_permit && claim(lane);
 }
 
 GlobalGate::Next GlobalGate::leave(Lane& lane) {
@@ -94,6 +109,12 @@ GlobalGate::Served GlobalGate::set_limit(std::uint32_t limit) {
 
 bool GlobalGate::enter_again(Returner& returner) {
   SpinGuard guard(lock_);
+  // As many permits of served lanes as needed: several if the limit went down.
+  while (in_flight_ >= limit_ && taken_ < served_) {
+    ++taken_;
+    --in_flight_;
+  }
+  over_.store(in_flight_ > limit_, std::memory_order_relaxed);
   if (in_flight_ < limit_) {
     give(returner.gate_lane());
     return true;

@@ -4,6 +4,10 @@
 // and keeps its turn; a permit that comes free goes to the first in line. So the order in which lanes
 // came is kept, and round robin with it; or that of their oldest tasks; or what the groups were promised: see GateLine.
 //
+// A lane that is served has a permit before its turn runs, and its turn needs a thread. All threads may wait for tasks that
+// need a permit to return, so a returner takes the permit of a served lane whose turn has not run; the first such lane
+// to come finds it gone, and stands in line again, in front. So a permit is either free, or a task runs with it.
+//
 // Thread safety: every method from any thread.
 #pragma once
 
@@ -52,6 +56,11 @@ class GlobalGate {
   // will return it.
   bool enter_again(Returner& returner) KEYWAY_EXCLUDES(lock_);
 
+  // For a lane that was served and does not use its permit. True: it has the permit, and the caller gives it back by
+  // leave(). False: it was not served, or a returner has taken the permit.
+  // REQUIRES: the caller has the lane's turn.
+  bool claim_unused(Lane& lane) KEYWAY_EXCLUDES(lock_);
+
   // A higher limit applies at once, a lower one as tasks end. Returns the lanes and returners that
   // got a permit.
   struct Served {
@@ -91,6 +100,8 @@ class GlobalGate {
   }
   bool enter_or_stand_in_line(Lane& lane, std::int64_t age) KEYWAY_REQUIRES(lock_);
   Lane& serve_first() KEYWAY_REQUIRES(lock_);
+  // The turn of a served lane runs. True: the lane has its permit. False: a returner has taken it.
+  bool claim(Lane& lane) KEYWAY_REQUIRES(lock_);
   Returner& serve_returner() KEYWAY_REQUIRES(lock_);
 
   const GateOrder order_;
@@ -101,6 +112,8 @@ class GlobalGate {
   SpinLock<LockRank::kGlobalGate> lock_;
   std::uint32_t limit_ KEYWAY_GUARDED_BY(lock_);
   std::uint32_t in_flight_ KEYWAY_GUARDED_BY(lock_) = 0;
+  std::uint32_t served_ KEYWAY_GUARDED_BY(lock_) = 0;  // lanes whose turns have not run
+  std::uint32_t taken_ KEYWAY_GUARDED_BY(lock_) = 0;   // of their permits, those that returners took
   std::deque<Returner*> returners_ KEYWAY_GUARDED_BY(lock_);
   GateLine line_ KEYWAY_GUARDED_BY(lock_);
 };

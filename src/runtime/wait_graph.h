@@ -124,9 +124,7 @@ class WaitGraph {
 
     bool holds_permit = false;  // keeps the lane's permit, unless another wait gives it back
     bool gives_back = false;    // gives the lane's permit back
-    // The waiter gives its global permit back. Its return needs a thread, because a lane whose turn
-    // has not run yet may hold that permit.
-    bool leaves_gate = false;
+    bool leaves_gate = false;   // gives its global permit back
     bool can_give_back = false;  // give_back_permit() can take a kept permit from the waiter
     bool bounded = false;        // the wait has a timeout
     bool announced = false;      // the wait has not begun: its waiter runs, and has its permits

@@ -457,11 +457,6 @@ plant_bug(done_holder_needs_thread "a lock that a finished task passed on still 
   [[if (known.task->done() || !known.task->operations().is_coroutine) return nullptr;]]
   [[if ((known.task->done() && !planted("done_holder_needs_thread")) || !known.task->operations().is_coroutine) return nullptr;]])
 
-plant_bug(gate_return_needs_no_thread "a task that gave its global permit back needs no thread to have it again"
-  src/runtime/wait_search.cc
-  [[return need.thread || owner.has_gate();]]
-  [[return need.thread || (owner.has_gate() && !planted("gate_return_needs_no_thread"));]])
-
 plant_bug(second_wait_not_told "a branch that waits again does not tell the graph that its task gives permits back once more"
   src/groups/waits.cc
   [[if (leaves_again) WaitGraph]]
@@ -607,11 +602,6 @@ plant_bug(buried_branch_returns "a task takes its permit back for a coroutine in
   AND
   [[if (pause.confined) return forget_if_over(task);]]
   [[if (pause.confined && !planted("buried_branch_returns")) return forget_if_over(task);]])
-
-plant_bug(announced_return_unknown "execute_all() does not know that its task needs a thread to return"
-  src/groups/blocked_wait.cc
-  [[edge_.leaves_gate = waiter.owner().has_gate();]]
-  [[edge_.leaves_gate = waiter.owner().has_gate() && !planted("announced_return_unknown");]])
 
 plant_bug(one_lock_passes_on "of the locks of a branch that ends, its operation counts one"
   src/runtime/operation.cc
