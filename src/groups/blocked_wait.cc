@@ -46,6 +46,7 @@ Result<void> BlockedWait::announce(TaskCore& target) {
     edge_.gives_back =
         &target.owner() == &waiter.owner() && waiter.group_key() == target.group_key();
     edge_.holds_permit = !edge_.gives_back;
+    edge_.leaves_gate = waiter.owner().has_gate();
     edge_.announced = true;
   }
   Result<void> begun = WaitGraph::instance().begin(edge_, tasks.holder, wait);

@@ -1,9 +1,10 @@
 // The lanes that stand in line at the global gate.
 //
 // By arrival: in the order they came. By age: whose next task was submitted first, as far as it was known when the lane
-// came. By shares: those who have less than they were promised first; then by start-time fair queueing. Each permit
-// moves its lane on by 1 / weight; the lane that is least far on comes next, and one that was away starts where the
-// others are by now.
+// came. By shares: lanes with fewer permits than they were promised come first; then start-time fair queueing decides.
+// Each permit moves its lane on by 1 / weight, and the lane that is least far on comes next. A served lane leaves the
+// line until its turn has run; others may be served meanwhile, and it must not lose its share by that. So a lane comes back
+// where it was, unless it was away longer than its turn can take: then it starts where the others are by now.
 //
 // Thread safety: the gate's lock.
 #pragma once
@@ -30,15 +31,15 @@ class GateLine {
 
   bool empty() const { return lanes_.empty() && ranked_.empty() && aged_.empty(); }
 
-  // `age`: of its next task, if that is what counts; less is older.
-  void push(Lane& lane, std::int64_t age) {
+  // `age`: of its next task, if that is what counts; less is older. `limit`: the global limit.
+  void push(Lane& lane, std::int64_t age, std::uint32_t limit) {
     switch (order_) {
       case GateOrder::kArrival:
         return lanes_.push_back(&lane);
       case GateOrder::kAge:
         return aged_.push({age, ++number_, &lane});
       case GateOrder::kShares:
-        return insert(lane);
+        return insert(lane, limit);
     }
   }
   // For one that had been served, and was not after all.
@@ -50,7 +51,7 @@ class GateLine {
         return aged_.push({std::numeric_limits<std::int64_t>::min(), ++number_, &lane});
       case GateOrder::kShares:
         GroupState::of(lane).served_until -= kRound / GroupState::of(lane).weight;
-        return insert(lane);
+        return insert(lane, std::numeric_limits<std::uint32_t>::max());
     }
   }
 
@@ -72,6 +73,7 @@ class GateLine {
     state.place = 0;
     now_ = std::max(now_, first.start);
     state.served_until = first.start + kRound / state.weight;
+    state.served_as = ++served_;
     return *first.lane;
   }
 
@@ -85,7 +87,7 @@ class GateLine {
   }
 
  private:
-  static constexpr std::uint64_t kRound = 1 << 20;
+  static constexpr std::uint64_t kRound = 720'720;  // divisible by all weights up to 16
 
   struct Place {
     bool waits_longer = false;  // it has what it was promised
@@ -99,9 +101,11 @@ class GateLine {
     const GroupState& state = GroupState::of(lane);
     return {!state.claims, state.served_until, state.place, &lane};
   }
-  void insert(Lane& lane) {
+  // `longest_turn`: as many other permits as may be given out while the turn of a served lane runs.
+  void insert(Lane& lane, std::uint32_t longest_turn) {
     GroupState& state = GroupState::of(lane);
-    state.served_until = std::max(state.served_until, now_);
+    const bool was_away = state.served_as == 0 || served_ - state.served_as > longest_turn;
+    if (was_away) state.served_until = std::max(state.served_until, now_);
     state.place = ++number_;
     state.claims = claims(state);
     ranked_.insert(place_of(lane));
@@ -120,6 +124,7 @@ class GateLine {
   std::set<Place> ranked_;
   std::uint64_t now_ = 0;
   std::uint64_t number_ = 0;
+  std::uint64_t served_ = 0;
 };
 
 }  // namespace keyway

@@ -51,7 +51,7 @@ bool GlobalGate::enter_or_stand_in_line(Lane& lane, std::int64_t age) {
     give(lane);
     return true;
   }
-  line_.push(lane, age);
+  line_.push(lane, age, limit_);
   in_line_.fetch_add(1, std::memory_order_relaxed);
   return false;
 }

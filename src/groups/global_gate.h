@@ -4,9 +4,9 @@
 // and keeps its turn; a permit that comes free goes to the first in line. So the order in which lanes
 // came is kept, and round robin with it; or that of their oldest tasks; or what the groups were promised: see GateLine.
 //
-// A lane that is served has a permit before its turn runs, and its turn needs a thread. All threads may wait for tasks that
-// need a permit to return, so a returner takes the permit of a served lane whose turn has not run; the first such lane
-// to come finds it gone, and stands in line again, in front. So a permit is either free, or a task runs with it.
+// A lane that is served has a permit before its turn runs, and its turn needs a thread. All threads may be blocked by tasks
+// that wait for a permit to return, so a returner takes the permit of a served lane whose turn has not run. The first such
+// lane whose turn runs finds the permit gone, and stands in line again, in front.
 //
 // Thread safety: every method from any thread.
 #pragma once
@@ -113,7 +113,7 @@ class GlobalGate {
   std::uint32_t limit_ KEYWAY_GUARDED_BY(lock_);
   std::uint32_t in_flight_ KEYWAY_GUARDED_BY(lock_) = 0;
   std::uint32_t served_ KEYWAY_GUARDED_BY(lock_) = 0;  // lanes whose turns have not run
-  std::uint32_t taken_ KEYWAY_GUARDED_BY(lock_) = 0;   // of their permits, those that returners took
+  std::uint32_t taken_ KEYWAY_GUARDED_BY(lock_) = 0;  // of their permits, those that returners took
   std::deque<Returner*> returners_ KEYWAY_GUARDED_BY(lock_);
   GateLine line_ KEYWAY_GUARDED_BY(lock_);
 };

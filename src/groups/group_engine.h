@@ -164,6 +164,7 @@ class GroupEngine final : public LaneOwner,
   void came_in(detail::TaskCore& task) noexcept override;
   void ended_after_suspension(detail::TaskCore& task) noexcept override;
   Scheduler& scheduler() override { return scheduler_; }
+  bool has_gate() const override { return dispatch_.has_gate(); }
 
  private:
   // Submitting.

@@ -48,6 +48,7 @@ class GroupState final : public LaneExtension {
   // The gate's, under its lock.
   std::uint32_t permits = 0;       // of the global limit
   std::uint64_t served_until = 0;  // see GateLine
+  std::uint64_t served_as = 0;     // the number of its last permit from the line; 0: it had none
   std::uint64_t place = 0;         // 0: it does not stand in line
   bool claims = false;             // in front of those who have what they were promised
 

@@ -1,5 +1,5 @@
-// Tasks on the last threads of a pool, under a global limit: a wait gives the global permit back, and its return needs a
-// thread that another task may wait for.
+// Tasks on the last threads of a pool, under a global limit: a wait gives the global permit back, and needs a permit again
+// to go on.
 #include <atomic>
 #include <functional>
 #include <latch>
@@ -25,7 +25,10 @@ namespace {
 using namespace std::chrono_literals;
 using testing::SimScheduler;
 
-// Two tasks wait on the two threads of a pool; two others of their executor are queued meanwhile.
+Task<void> sleeps() { co_await sleep_for(20ms); }
+
+// Two tasks wait on the two threads of a pool; two others of their executor are queued meanwhile. A coroutine may hold the permit that a
+// return needs, so a wait on the last thread is refused.
 void expect_all_end(const std::function<void(ThreadPool&, GroupExecutor&)>& wait) {
   expect_ends([&] {
     ThreadPool pool({.threads = 2, .max_threads = 2});
@@ -46,7 +49,45 @@ void expect_all_end(const std::function<void(ThreadPool&, GroupExecutor&)>& wait
   });
 }
 
-Task<void> sleeps() { co_await sleep_for(20ms); }
+// The other thread of the pool is blocked by something that the library does not know.
+void expect_return(const std::function<void(GroupExecutor& other)>& wait) {
+  expect_ends([&] {
+    ThreadPool pool({.threads = 2, .max_threads = 2});
+    GroupExecutor other({}, ThreadPoolOptions{.threads = 1});
+    GroupExecutor executor({.global_max_in_flight = 1}, pool);
+    std::latch began(1);
+    std::latch is_blocked(1);
+    std::latch returned(1);
+    auto waits = executor.submit("a", [&] {
+      began.count_down();
+      is_blocked.wait();
+      wait(other);
+      returned.count_down();
+    });
+    began.wait();
+    auto queued =
+        executor.submit("b", [] {});  // its lane stands at the gate when the thread is blocked
+    pool.execute([&] {
+      is_blocked.count_down();
+      returned.wait();
+    });
+    EXPECT_TRUE(waits.join().ok());
+    EXPECT_TRUE(queued.join().ok());
+  });
+}
+
+TEST(LastThread, ATaskReturnsThoughTheLaneWithItsPermitHasNoThread) {
+  expect_return([](GroupExecutor& other) { EXPECT_TRUE(other.submit("x", sleeps).join().ok()); });
+}
+
+void destroy_an_executor_with_work() {
+  GroupExecutor own({}, ThreadPoolOptions{.threads = 1});
+  (void)own.submit("x", sleeps);
+}
+
+TEST(LastThread, ATaskThatDestroyedAnExecutorReturns) {
+  expect_return([](GroupExecutor&) { destroy_an_executor_with_work(); });
+}
 
 TEST(LastThread, ExecuteAllDoesNotHang) {
   expect_all_end([](ThreadPool&, GroupExecutor& other) {

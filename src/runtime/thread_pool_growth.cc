@@ -29,9 +29,12 @@ bool ThreadPool::Impl::spawn() {
         worker.probe = &probe;
       }
       run(worker);
-      MutexLock ended(workers_mutex_);
-      worker.probe = nullptr;
-      worker.ended = true;
+      {
+        MutexLock ended(workers_mutex_);
+        worker.probe = nullptr;
+        worker.ended = true;
+      }
+      service_.want_ticks();  // a tick joins this thread
     });
   } catch (const std::system_error&) {
     // The system cannot start a thread. The pool goes on with the threads that it has.
@@ -48,7 +51,7 @@ void ThreadPool::Impl::join_ended() {
   const auto first_ended = std::partition(workers_.begin(), workers_.end(),
                                           [](const auto& worker) { return !worker->ended; });
   for (auto worker = first_ended; worker != workers_.end(); ++worker) {
-    (*worker)->thread.join();  // at once: the thread has left its last critical section
+    (*worker)->thread.join();  // at once: the thread takes no lock of the pool any more
     past_turns_ += (*worker)->turn_edges.load(std::memory_order_relaxed) / 2;
     past_parks_ += (*worker)->parks.load(std::memory_order_relaxed);
   }
@@ -65,7 +68,12 @@ bool ThreadPool::Impl::join_all() {
 // If work is ready and no worker searches for it, wakes or starts workers in place of blocked ones.
 bool ThreadPool::Impl::tick() {
   const IdleCounts counts = idle_.counts();
-  if (ready_.empty() || counts.searching > 0) return ++quiet_ticks_ < kQuietTicksBeforeSleep;
+  if (ready_.empty() || counts.searching > 0) {
+    if (++quiet_ticks_ < kQuietTicksBeforeSleep) return true;
+    MutexLock lock(workers_mutex_);
+    join_ended();
+    return false;
+  }
   quiet_ticks_ = 0;
   const unsigned active = counts.active();
   auto [target, more] = growth_.decide(active, std::min(active, count_blocked()));

@@ -1,8 +1,11 @@
 // How many threads a pool has, and when: it grows for runnables that are blocked, never for those
 // that work, and shrinks again.
+#include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <cstdint>
 #include <ctime>
 #include <functional>
 #include <latch>
@@ -11,6 +14,9 @@
 #include <thread>
 #include <utility>
 #include <vector>
+
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <gtest/gtest.h>
 
@@ -136,6 +142,35 @@ TEST(ThreadPoolGrowth, ItShrinksAgainWhenItsThreadsWereIdleForTheTimeout) {
     pool.wait_for_turns_in_progress();
   }
   EXPECT_GE(pool.stats().peak_threads, 20U);
+}
+
+bool is_mapped(const char* address) {
+  const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
+  auto* const begin =
+      reinterpret_cast<void*>(reinterpret_cast<std::uintptr_t>(address) & ~(page - 1));
+  return ::msync(begin, page, MS_ASYNC) == 0;
+}
+
+// The stack of a thread stays mapped until the thread is joined; the C library keeps a few of them.
+TEST(ThreadPoolGrowth, ThreadsThatHaveEndedAreJoined) {
+  constexpr int kJobs = 30;
+  ThreadPool pool({.threads = 1, .idle_timeout = 10ms});
+  Gate all_are_here(kJobs);
+  std::latch left(kJobs);
+  std::array<std::atomic<const char*>, kJobs> stacks{};
+  std::atomic<std::size_t> count{0};
+  const Jobs jobs = post_all(pool, kJobs, [&] {
+    const char on_stack = 0;
+    stacks[count.fetch_add(1)] = &on_stack;
+    EXPECT_TRUE(all_are_here.arrive_and_wait());
+    left.count_down();
+  });
+  left.wait();
+  EXPECT_TRUE(eventually([&] {
+    return std::count_if(stacks.begin(), stacks.end(),
+                         [](const auto& stack) { return is_mapped(stack); }) < kJobs / 2;
+  }));
+  pool.wait_for_turns_in_progress();
 }
 
 TEST(ThreadPoolGrowth, ThreadsThatAreIdleAreUsedBeforeNewOnesAreMade) {

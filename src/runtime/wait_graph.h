@@ -124,7 +124,9 @@ class WaitGraph {
 
     bool holds_permit = false;  // keeps the lane's permit, unless another wait gives it back
     bool gives_back = false;    // gives the lane's permit back
-    bool leaves_gate = false;   // gives its global permit back
+    // The waiter gives its global permit back. Its return needs a thread, because a suspended coroutine
+    // may hold that permit.
+    bool leaves_gate = false;
     bool can_give_back = false;  // give_back_permit() can take a kept permit from the waiter
     bool bounded = false;        // the wait has a timeout
     bool announced = false;      // the wait has not begun: its waiter runs, and has its permits

@@ -21,6 +21,11 @@ std::string name_of_waiter(const WaitGraph::Edge& edge) {
                                 : detail::operation_name(edge.operation->id());
 }
 
+// A suspended coroutine may have the global permit that the return needs.
+bool return_needs_thread(const detail::TaskOwner& owner, const detail::TaskOwner::Need& need) {
+  return need.thread || owner.has_gate();
+}
+
 // `cycle`: begins with the refused wait. `short_of_threads`: the scheduler without a free thread,
 // or null.
 Error refusal(const std::vector<const WaitGraph::Edge*>& cycle, const Scheduler* short_of_threads) {
@@ -162,7 +167,8 @@ bool WaitGraph::can_come_back_at_once(const WaiterNode& node) {
   const detail::TaskOwner::Need need = waiter.owner().need(waiter);
   const bool needs_room = need.room > 0 && !node.holds_permit;
   if (needs_room && held_in(node.comes_back.target_lane_) + need.room > need.limit) return false;
-  return (!need.thread && node.announced_give_back == 0) || !threads_are_scarce(&waiter.owner().scheduler());
+  return !return_needs_thread(waiter.owner(), need) ||
+         !threads_are_scarce(&waiter.owner().scheduler());
 }
 
 bool WaitGraph::can_end_at_once(Edge& edge) {
@@ -251,8 +257,7 @@ void WaitGraph::explore(Search& search) {
       detail::TaskOwner& owner = edge.waiter->owner();
       node.need = owner.need(*edge.waiter);
       if (edge.node_->holds_permit) node.need.room = 0;  // it keeps its lane's permits
-      const bool will_return = edge.node_->announced_give_back > 0;
-      if (node.need.thread || will_return) need_thread(node, owner.scheduler());
+      if (return_needs_thread(owner, node.need)) need_thread(node, owner.scheduler());
     } else if (edge.task != nullptr) {
       detail::TaskOwner& owner = edge.task->owner();
       // A task that shares a result ends after the other one, and its own listener may wait.
@@ -388,10 +393,10 @@ Result<void> WaitGraph::begin(Edge& edge, const WaitEdges* others) {
       if (!can_go_on_after(other)) refused = refuse(other, search);
     }
   }
-  // The check was made as if the waiter had given its permits back. A task whose announced waits will do so needs a thread
-  // to return: later checks must know.
+  // The check was made as if the waiter had given its permits back. An announced wait will give the global one back, and
+  // need a thread to return: later checks must know.
   if (edge.node_ != nullptr && (refused || edge.announced)) {
-    if (!was_away && (refused || !edge.gives_back)) enter_lane_again(*edge.node_);
+    if (!was_away && (refused || !edge.leaves_gate)) enter_lane_again(*edge.node_);
     edge.node_->lane_away = lane_was_away;
     update_hold(*edge.node_);
   }

@@ -181,6 +181,21 @@ plant_bug(gate_raise_serves_one "a raised global limit starts one waiting group 
   [[while (in_flight_ < limit_ && !line_.empty()) served]]
   [[while (in_flight_ < limit_ && !line_.empty() && !(planted("gate_raise_serves_one") && !served.lanes.empty())) served]])
 
+plant_bug(gate_keeps_served_permit "a returning task does not take the global permit of a lane whose turn has not run"
+  src/groups/global_gate.cc
+  [[while (in_flight_ >= limit_ && taken_ < served_) {]]
+  [[while (in_flight_ >= limit_ && taken_ < served_ && !planted("gate_keeps_served_permit")) {]])
+
+plant_bug(gate_permit_used_twice "a lane uses the global permit that a returning task has taken from it"
+  src/groups/global_gate.cc
+  [[if (taken_ == 0) return true;]]
+  [[if (taken_ == 0 || planted("gate_permit_used_twice")) return true;]])
+
+plant_bug(gate_share_lost "a group's lane loses its share while its turn is on its way"
+  src/groups/gate_line.h
+  [[if (was_away) state.served_until]]
+  [[if (was_away || planted("gate_share_lost")) state.served_until]])
+
 plant_bug(lock_withdraw_silent "a lock's waiter that gives up does not let those behind it go on"
   src/locks/lock_table.cc
   [[waiter.cancelled = cancels;
@@ -297,8 +312,8 @@ plant_bug(permit_of_cancelled "a worker that finds its only task cancelled keeps
 
 plant_bug(permit_while_held "a lane that waits for a token or for resume() keeps the global permit it was served"
   src/groups/dispatch.cc
-  [[if (!std::exchange(lane.has_global_permit, false)) return false;]]
-  [[if (planted("permit_while_held") || !std::exchange(lane.has_global_permit, false)) return false;]])
+  [[if (gate_ == nullptr || !gate_->claim_unused(lane)) return false;]]
+  [[if (planted("permit_while_held") || gate_ == nullptr || !gate_->claim_unused(lane)) return false;]])
 
 plant_bug(serial_place_lost "a call that is refused keeps its place in the dispatcher's total capacity"
   src/serial/serial_load.h
@@ -457,6 +472,11 @@ plant_bug(done_holder_needs_thread "a lock that a finished task passed on still 
   [[if (known.task->done() || !known.task->operations().is_coroutine) return nullptr;]]
   [[if ((known.task->done() && !planted("done_holder_needs_thread")) || !known.task->operations().is_coroutine) return nullptr;]])
 
+plant_bug(gate_return_needs_no_thread "a task that gave its global permit back needs no thread to have it again"
+  src/runtime/wait_search.cc
+  [[return need.thread || owner.has_gate();]]
+  [[return need.thread || (owner.has_gate() && !planted("gate_return_needs_no_thread"));]])
+
 plant_bug(second_wait_not_told "a branch that waits again does not tell the graph that its task gives permits back once more"
   src/groups/waits.cc
   [[if (leaves_again) WaitGraph]]
@@ -602,6 +622,11 @@ plant_bug(buried_branch_returns "a task takes its permit back for a coroutine in
   AND
   [[if (pause.confined) return forget_if_over(task);]]
   [[if (pause.confined && !planted("buried_branch_returns")) return forget_if_over(task);]])
+
+plant_bug(announced_return_unknown "execute_all() does not know that its task needs a thread to return"
+  src/groups/blocked_wait.cc
+  [[edge_.leaves_gate = waiter.owner().has_gate();]]
+  [[edge_.leaves_gate = waiter.owner().has_gate() && !planted("announced_return_unknown");]])
 
 plant_bug(one_lock_passes_on "of the locks of a branch that ends, its operation counts one"
   src/runtime/operation.cc

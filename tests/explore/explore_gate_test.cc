@@ -111,6 +111,15 @@ TEST(ExploreGate, SetLimitAgainstEnterAndLeaveByAge) {
   expect_holds<LimitChanges<GateOrder::kAge>>("GlobalGate", {.threads = 3});
 }
 
+struct ReturnerOf final : GlobalGate::Returner {
+  explicit ReturnerOf(Lane& own) : lane(own) {}
+  void go_on(Aftermath&) override {}  // the scenario tells it itself
+  Lane& gate_lane() override { return lane; }
+  Lane& lane;
+  bool went_on = false;
+  bool over = false;
+};
+
 // A task that gave its permit back comes again, in front of all lanes.
 template <GateOrder kOrder>
 class Returns final : public GateScenario<kOrder> {
@@ -137,21 +146,56 @@ class Returns final : public GateScenario<kOrder> {
     changed();
   }
   void run_with_permit() { this->use(this->lanes_[2]); }
-  struct One final : GlobalGate::Returner {
-    explicit One(Lane& own) : lane(own) {}
-    void go_on(Aftermath&) override {}  // the scenario tells it itself
-    Lane& gate_lane() override { return lane; }
-    Lane& lane;
-    bool went_on = false;
-    bool over = false;
-  };
-  One one_{this->lanes_[2]};
+  ReturnerOf one_{this->lanes_[2]};
 };
 TEST(ExploreGate, AReturnerAgainstEnterAndLeaveByArrival) {
   expect_holds<Returns<GateOrder::kArrival>>("GlobalGate", {.threads = 3});
 }
 TEST(ExploreGate, AReturnerAgainstEnterAndLeaveByAge) {
   expect_holds<Returns<GateOrder::kAge>>("GlobalGate", {.threads = 3});
+}
+
+// The lane in line is served while its thread is blocked: the returner has to take its permit. The thread goes on when
+// the returner is over.
+template <GateOrder kOrder>
+class ReturnsWithoutThread final : public GateScenario<kOrder> {
+ public:
+  ReturnsWithoutThread() : GateScenario<kOrder>(3) {}
+  void run(int thread) override {
+    if (thread == 0) {
+      require(this->gate_.enter(this->lanes_[0]), "the first lane has no permit");
+      stands_in_line_ = !this->gate_.enter(this->lanes_[1]);
+      changed();
+      this->use(this->lanes_[0]);  // serves the second lane
+      wait_until("the returner", [this] { return is_over_; });
+      this->work();
+    } else {
+      wait_until("a lane in line", [this] { return stands_in_line_; });
+      if (!this->gate_.enter_again(one_)) {
+        wait_until("the permit", [this] { return one_.went_on; });
+      }
+      this->use(this->lanes_[2]);
+      is_over_ = true;
+      changed();
+    }
+  }
+
+ private:
+  void tell(GlobalGate::Returner* returner) override {
+    if (returner == nullptr) return;
+    require(returner == &one_ && !one_.went_on, "told twice");
+    one_.went_on = true;
+    changed();
+  }
+  ReturnerOf one_{this->lanes_[2]};
+  bool stands_in_line_ = false;
+  bool is_over_ = false;
+};
+TEST(ExploreGate, AReturnerTakesThePermitOfALaneWithoutAThreadByArrival) {
+  expect_holds<ReturnsWithoutThread<GateOrder::kArrival>>("GlobalGate", {.threads = 2});
+}
+TEST(ExploreGate, AReturnerTakesThePermitOfALaneWithoutAThreadByAge) {
+  expect_holds<ReturnsWithoutThread<GateOrder::kAge>>("GlobalGate", {.threads = 2});
 }
 
 }  // namespace

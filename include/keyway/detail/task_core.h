@@ -132,6 +132,8 @@ class TaskOwner {
   // A coroutine task that was suspended has ended.
   virtual void ended_after_suspension(TaskCore& task) noexcept = 0;
   virtual Scheduler& scheduler() = 0;
+  // Whether there is a global limit: a waiting task gives its permit of it back.
+  virtual bool has_gate() const = 0;
 
  protected:
   ~TaskOwner() = default;
