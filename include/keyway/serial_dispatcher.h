@@ -101,7 +101,8 @@ class SerialDispatcher {
     return enqueue(target, std::nullopt, /*waits=*/false, std::forward<F>(work));
   }
 
-  // Fire and forget. Always queued, also from within its own lane.
+  // Fire and forget. Always queued, also from within its own lane: if that is full, the error is
+  // kRejected, also with OnFull::kCallerRuns.
   template <TaskCallable F>
   Result<void> post(std::string_view key, F&& work) {
     const Target target = target_of(key);

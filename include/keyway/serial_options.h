@@ -13,8 +13,11 @@ namespace keyway {
 
 // What happens to work for which a queue has no room.
 enum class OnFull {
-  kFailFast,    // it is turned away: an error (kRejected) that is retryable
-  kCallerRuns,  // its caller waits for its turn, then runs it on its own thread, in the lane: order and exclusion hold
+  kFailFast,  // it is turned away: an error (kRejected) that is retryable
+  // Its caller waits for its turn, then runs it on its own thread, in the lane: order and exclusion hold. A single
+  // call is turned away (kRejected): a post() by work of the same lane, which cannot wait for its own end.
+  // dispatch() and run() do not need the queue there: they run their work at once, inside.
+  kCallerRuns,
 };
 
 const char* to_string(OnFull on_full);
@@ -51,10 +54,10 @@ struct SerialStats {
   std::uint64_t succeeded = 0;
   std::uint64_t failed = 0;
   std::uint64_t cancelled = 0;
-  std::uint64_t expired = 0;   // its time to begin was over
+  std::uint64_t expired = 0;  // its time to begin was over
   // A queue was full, the dispatcher was shut down, or the call would have waited for ever.
   std::uint64_t rejected = 0;
-  TimeSummary waits{};         // from the submit to the beginning of work that was queued
+  TimeSummary waits{};  // from the submit to the beginning of work that was queued
 };
 
 }  // namespace keyway

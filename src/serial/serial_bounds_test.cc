@@ -254,12 +254,39 @@ TEST_P(SerialBounds, WhenTheTotalIsFullTheCallerRunsItsWork) {
 
 TEST_P(SerialBounds, WorkThatPostsToItsOwnFullLaneCannotWaitForItselfAndIsTold) {
   SerialDispatcher dispatcher(options({.queue_capacity = 1, .on_full = OnFull::kCallerRuns}));
-  EXPECT_EQ(*dispatcher.run("a",
-                            [&] {
-                              EXPECT_TRUE(dispatcher.post("a", [] {}));
-                              return dispatcher.post("a", [] {}).error().code;
-                            }),
-            ErrorCode::kRejected);
+  Error error;
+  EXPECT_TRUE(dispatcher.run("a", [&] {
+    EXPECT_TRUE(dispatcher.post("a", [] {}));
+    error = dispatcher.post("a", [] {}).error();
+  }));
+  EXPECT_EQ(error.code, ErrorCode::kRejected);
+  EXPECT_EQ(error.rejection, RejectionReason::kQueueFull);
+  EXPECT_EQ(error.message,
+            "work for key \"a\" was not taken: the queue of its lane is full, with 1, and the work "
+            "that posts it runs in the same lane, so it cannot wait for its turn; dispatch() it, "
+            "which runs it at once inside that work, or raise queue_capacity");
+}
+
+TEST_P(SerialBounds, WorkThatPostsToItsOwnLaneIsToldIfTheTotalIsFull) {
+  SerialDispatcher dispatcher(options({.total_capacity = 1, .on_full = OnFull::kCallerRuns}));
+  Error error;
+  EXPECT_TRUE(dispatcher.run("a", [&] {
+    EXPECT_TRUE(dispatcher.post("a", [] {}));
+    error = dispatcher.post("a", [] {}).error();
+  }));
+  EXPECT_EQ(error.code, ErrorCode::kRejected);
+  EXPECT_EQ(error.rejection, RejectionReason::kGlobalQueueFull);
+  EXPECT_EQ(error.message,
+            "work for key \"a\" was not taken: the queues of all lanes are full, with 1 in total, "
+            "and the work that posts it runs in the same lane, so it cannot wait for its turn; "
+            "dispatch() it, which runs it at once inside that work, or raise total_capacity");
+}
+
+// So post() by its own work is the only call that is turned away.
+TEST_P(SerialBounds, WorkOfAFullLaneThatDispatchesToItRunsThatAtOnce) {
+  SerialDispatcher dispatcher(options({.queue_capacity = 0, .on_full = OnFull::kCallerRuns}));
+  auto inside = [&] { return dispatcher.dispatch("a", [] { return 7; })->join().value(); };
+  EXPECT_EQ(*dispatcher.run("a", inside), 7);
 }
 
 TEST_P(SerialBounds, ACallerInAnotherLaneRunsItsWorkThereAndACycleIsRefused) {

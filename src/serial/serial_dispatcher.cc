@@ -29,6 +29,23 @@ Error lane_full(std::string_view key, int capacity) {
           .rejection = RejectionReason::kQueueFull};
 }
 
+// OnFull::kCallerRuns: the caller cannot wait for its turn, because its own work is in the lane.
+Error full_for_own_work(std::string_view key, const SerialOptions& options, bool over_total) {
+  return {
+      .code = ErrorCode::kRejected,
+      .message = "work for key " + quoted(key) + " was not taken: " +
+                 (over_total ? "the queues of all lanes are full, with " +
+                                   std::to_string(options.total_capacity) + " in total"
+                             : "the queue of its lane is full, with " +
+                                   std::to_string(options.queue_capacity)) +
+                 ", and the work that posts it runs in the same lane, so it cannot wait for "
+                 "its turn; dispatch() it, which runs it at once inside that work, or raise " +
+                 (over_total ? "total_capacity" : "queue_capacity"),
+      .retryable = true,
+      .group_key = std::string(key),
+      .rejection = over_total ? RejectionReason::kGlobalQueueFull : RejectionReason::kQueueFull};
+}
+
 Error shut_down(std::string_view key) {
   return {.code = ErrorCode::kShutdown,
           .message = "work for key " + quoted(key) +
@@ -202,7 +219,8 @@ Result<void> SerialDispatcher::submit(const Target& target, TaskCore& task, bool
     if (called) return {};
     switch (called.error().code) {
       case ErrorCode::kRejected:
-        return lane_full(target.key, options_.queue_capacity);
+        return caller_runs() ? full_for_own_work(target.key, options_, over_total)
+                             : lane_full(target.key, options_.queue_capacity);
       case ErrorCode::kShutdown:
         return shut_down(target.key);
       default:
