@@ -23,11 +23,15 @@ enum class Conflation : unsigned char {
   // has its place in the queue. The same holds for tasks that wait for room.
   kKeepNewest,
   kCancelRunning,  // the same, and one that runs is asked to stop
-  kShareResult,    // the new one does not run: it ends as the other does, with a copy of its value
+  // The new one does not run: it ends as the other does, with a copy of its value. For a value that
+  // cannot be copied, the submit throws Exception (kInvalidArgument).
+  kShareResult,
 };
 
 const char* to_string(Conflation conflation);
 
+// A task with options has a value that can be copied, or one whose type says that it cannot: a struct
+// with a std::vector<std::unique_ptr<T>> does not say so by itself, and needs a deleted copy constructor.
 struct TaskOptions {
   std::string_view id{};  // a submit copies it
 

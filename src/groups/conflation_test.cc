@@ -1,5 +1,6 @@
 // Tasks with the same id, of which not all are to run.
 #include <atomic>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -136,14 +137,46 @@ TEST_F(ConflationTest, AResultOfAnotherTypeIsNotShared) {
   EXPECT_EQ(first.join().value(), 1);
 }
 
-TEST_F(ConflationTest, AValueThatCannotBeCopiedFailsForThoseWhoShareIt) {
-  const auto make = [] { return std::make_unique<int>(7); };
+TEST_F(ConflationTest, AValueThatCannotBeCopiedIsRefusedWhenItsTaskIsSubmitted) {
   const TaskOptions options{.id = "x", .conflation = Conflation::kShareResult};
-  auto first = executor_.submit("g", options, make);
-  auto second = executor_.submit("g", options, make);
+  const auto refusal = [&](auto make) -> std::string {
+    try {
+      (void)executor_.submit("g", options, make);
+    } catch (const Exception& error) {
+      EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
+      return error.what();
+    }
+    return "none";
+  };
+  const std::string message =
+      "task \"x\" of group \"g\" cannot share its result: its value cannot be copied; return a "
+      "std::shared_ptr to it, or choose another Conflation than kShareResult";
+  EXPECT_EQ(refusal([] { return std::make_unique<int>(7); }), message);
+  EXPECT_EQ(refusal([] { return std::vector<std::unique_ptr<int>>(); }), message);
+  EXPECT_EQ(refusal([]() -> Task<std::optional<std::map<int, std::unique_ptr<int>>>> {
+              co_return std::nullopt;
+            }),
+            message);
+  EXPECT_EQ(executor_.stats().submitted, 0U);
+  EXPECT_EQ(refusal([] {}), "none");
+}
+
+// Its copy constructor exists, but does not compile.
+struct Rows {
+  std::vector<std::unique_ptr<int>> rows;
+};
+
+TEST_F(ConflationTest, AValueThatCannotBeCopiedNeedsNoCopyUnlessItIsShared) {
+  auto rows = executor_.submit("g", [] {
+    Rows made;
+    made.rows.push_back(std::make_unique<int>(7));
+    return made;
+  });
+  auto ranked = executor_.submit("g", {.id = "x", .priority = 1},
+                                 [] { return std::vector<std::unique_ptr<int>>(3); });
   sim_.run_until_idle();
-  EXPECT_EQ(*first.join().value(), 7);
-  EXPECT_EQ(second.join().status, TaskStatus::kFailed);
+  EXPECT_EQ(*rows.join().value().rows.front(), 7);
+  EXPECT_EQ(ranked.join().value().size(), 3U);
 }
 
 TEST_F(ConflationTest, OneThatSharesMayBeCancelledAlone) {

@@ -175,7 +175,7 @@ std::vector<Ending> GroupEngine::followers_of(TaskCore& task, TaskStatus status,
   const EndingScope of_leader(task);
   for (detail::CoreReference& follower : followers) {
     const EndingScope of_follower(*follower);
-    const bool copied = follower->operations().copy(*follower, task, status);
+    const bool copied = follower->extras().copy_result(*follower, task, status);
     const TaskStatus its_status = copied ? status : TaskStatus::kFailed;
     LaneCounts counts{.entered = 1};
     if (its_status == TaskStatus::kSuccess) counts.succeeded = 1;

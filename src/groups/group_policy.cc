@@ -179,5 +179,12 @@ void throw_null_callable(std::string_view key, std::string_view id) {
       {ErrorCode::kInvalidArgument, "the callable of " + name_of_task(key, id) + " is null"});
 }
 
+void throw_cannot_share(std::string_view key, std::string_view id) {
+  throw Exception({ErrorCode::kInvalidArgument,
+                   name_of_task(key, id) +
+                       " cannot share its result: its value cannot be copied; return a "
+                       "std::shared_ptr to it, or choose another Conflation than kShareResult"});
+}
+
 }  // namespace detail
 }  // namespace keyway

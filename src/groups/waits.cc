@@ -44,7 +44,6 @@ constexpr detail::TaskOperations Waits::Returning::kOperations{
     .collect = nullptr,
     .drop = nullptr,
     .value = nullptr,
-    .copy = nullptr,
     .error = nullptr,
     .destroy = [](TaskCore&, TaskStatus) {},
     .over_aligned = false,

@@ -7,6 +7,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "keyway/detail/kept_value.h"
 #include "keyway/detail/task_node.h"
 #include "keyway/task_options.h"
 
@@ -17,6 +18,7 @@ std::size_t require_key(std::string_view key, std::string_view what = "group key
 void require_id(std::string_view id);
 void require_options(const TaskOptions& options);
 [[noreturn]] void throw_null_callable(std::string_view key, std::string_view id);
+[[noreturn]] void throw_cannot_share(std::string_view key, std::string_view id);
 
 // A null function pointer or an empty std::function cannot be a task.
 template <class F>
@@ -44,10 +46,17 @@ auto& make_task(TaskOwner& owner, std::uint32_t references, std::string_view key
   require_id(options.id);
   require_callable(callable, key, options.id);
   require_options(options);
+  constexpr bool kCopies = kCanBeCopied<typename Node::KeptType>;
+  if (!kCopies && options.conflation == Conflation::kShareResult) {
+    throw_cannot_share(key, options.id);
+  }
   const bool has_extras = options != TaskOptions{.id = options.id};
   Node& task =
       Node::make(owner, references, key, options.id, std::forward<F>(callable), has_extras);
-  if (has_extras) set_options(task, options);
+  if (has_extras) {
+    set_options(task, options);
+    if constexpr (kCopies) task.extras().copy_result = &Node::copy_result;
+  }
   return task;
 }
 

@@ -154,9 +154,6 @@ struct TaskOperations {
   void* (*value)(TaskCore&);
   // Identifies the type of the value: the address of a kValueType.
   const void* value_type = nullptr;
-  // Drops the callable unrun, and keeps a copy of what another one keeps, which has the same type of value.
-  // False if that cannot be copied.
-  bool (*copy)(TaskCore&, TaskCore& from, TaskStatus);
   // The error that is kept. REQUIRES: it did not succeed.
   std::exception_ptr (*error)(TaskCore&);
   void (*destroy)(TaskCore&, TaskStatus);

@@ -6,6 +6,7 @@
 #include "keyway/detail/atomic.h"
 #include "keyway/scheduler.h"
 #include "keyway/task_options.h"
+#include "keyway/task_status.h"
 
 namespace keyway::detail {
 
@@ -30,6 +31,9 @@ struct TaskExtras {
   bool expires = false;
   TimePoint expires_at{};
   Conflation conflation = Conflation::kNone;
+  // Drops the callable of a task unrun, and keeps a copy of what `from` keeps, which has the same type
+  // of value. False if the copy constructor throws. Not null with kShareResult.
+  bool (*copy_result)(TaskCore&, TaskCore& from, TaskStatus) = nullptr;
 
   // Numbers conflated tasks in the order of their submits. Constant after that.
   std::uint64_t arrival = 0;

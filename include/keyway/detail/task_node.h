@@ -137,6 +137,25 @@ class TaskNode final : public ValueNode<TaskValue<F>> {
     }
   }
 
+  // See TaskExtras.
+  static bool copy_result(TaskCore& core, TaskCore& from, TaskStatus status) {
+    TaskNode& self = of(core);
+    if (status != TaskStatus::kSuccess) {
+      self.replace_callable(from.operations().error(from));
+      return true;
+    }
+    using Stored = typename Base::KeptType;
+    try {
+      Stored copied(*static_cast<const Stored*>(from.operations().value(from)));
+      self.drop_callable();
+      new (&self.value_) Stored(std::move(copied));
+      return true;
+    } catch (...) {
+      self.replace_callable(std::current_exception());
+      return false;
+    }
+  }
+
  private:
   static constexpr bool kCoroutine = kIsCoroutine<F>;
   static_assert(alignof(F) <= 64 && alignof(typename Base::KeptType) <= 64,
@@ -230,29 +249,6 @@ class TaskNode final : public ValueNode<TaskValue<F>> {
   static void drop(TaskCore& core, std::exception_ptr error) {
     of(core).replace_callable(std::move(error));
   }
-  static bool copy(TaskCore& core, TaskCore& from, TaskStatus status) {
-    TaskNode& self = of(core);
-    if (status != TaskStatus::kSuccess) {
-      self.replace_callable(from.operations().error(from));
-      return true;
-    }
-    using Stored = typename Base::KeptType;
-    if constexpr (std::is_copy_constructible_v<Stored>) {
-      try {
-        Stored copied(*static_cast<const Stored*>(from.operations().value(from)));
-        self.drop_callable();
-        new (&self.value_) Stored(std::move(copied));
-        return true;
-      } catch (...) {
-        self.replace_callable(std::current_exception());
-        return false;
-      }
-    } else {
-      self.replace_callable(std::make_exception_ptr(
-          Exception({ErrorCode::kInvalidArgument, "a value that cannot be copied is not shared"})));
-      return false;
-    }
-  }
   static void* value(TaskCore& core) { return &of(core).value_; }
   static std::exception_ptr error(TaskCore& core) { return of(core).error_; }
   static void destroy(TaskCore& core, TaskStatus status) {
@@ -297,7 +293,6 @@ constexpr TaskOperations TaskNode<F>::kOperations{
     .drop = &drop,
     .value = &value,
     .value_type = &kValueType<Value>,
-    .copy = &copy,
     .error = &error,
     .destroy = &destroy,
     .over_aligned = alignof(TaskNode) > 16,
