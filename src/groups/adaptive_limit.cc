@@ -18,7 +18,9 @@ constexpr double kErrors = 1;
 // A limit that is cut so often, or found to be so much too high, is probed again soon.
 constexpr int kCutsUntilProbe = 3;
 constexpr double kFarTooHigh = 0.9;
-// After a queue was seen, so many small steps up before they become larger.
+// The limit doubles until it has seen such a queue. Less may be jitter, or what it costs to run more tasks.
+constexpr double kFirstQueue = 0.75;
+// After that, so many small steps up before they become larger.
 constexpr int kSmallSteps = 3;
 
 std::size_t window_size(int limit) {
@@ -37,6 +39,8 @@ AdaptiveLimit::AdaptiveLimit(Options options)
 }
 
 int AdaptiveLimit::on_completed(Duration latency, int running, TimePoint now) {
+  // More than the limit ran under an earlier one, when the task had just begun.
+  const int peak = std::max(running, std::min(peak_since(now - latency, running, now), in_force_));
   // One that began under another limit tells of that one. So do the first that began under this
   // one, in part; and of these the short ones end first.
   if (in_force_since_ != TimePoint::min() && now - latency < in_force_since_) return in_force_;
@@ -45,10 +49,23 @@ int AdaptiveLimit::on_completed(Duration latency, int running, TimePoint now) {
     return in_force_;
   }
   latencies_.push_back(std::chrono::duration<double>(latency).count());
-  running_sum_ += running;
-  if (running >= in_force_) ++limit_reached_;
+  running_sum_ += peak;
+  if (peak >= in_force_) ++limit_reached_;
   if (latencies_.size() >= window_size(in_force_)) end_window(now);
   return in_force_;
+}
+
+// Tasks that began together end together, and the last of them sees none of the others. `running` falls
+// only with a completion, so the completions see all of its peaks.
+int AdaptiveLimit::peak_since(TimePoint began, int running, TimePoint now) {
+  // Two threads may bring their times in the wrong order.
+  const TimePoint time = peaks_.empty() ? now : std::max(now, peaks_.back().time);
+  while (!peaks_.empty() && peaks_.back().running <= running) peaks_.pop_back();
+  peaks_.push_back({time, running});
+  const auto within =
+      std::upper_bound(peaks_.begin(), peaks_.end() - 1, began,
+                       [](TimePoint at, const Peak& peak) { return at < peak.time; });
+  return within->running;
 }
 
 void AdaptiveLimit::end_window(TimePoint now) {
@@ -71,10 +88,12 @@ void AdaptiveLimit::end_window(TimePoint now) {
     return;
   }
   const bool first = !has_base_;
-  learn_base(measured, mean_running);
-  adjust(measured, mean_running, limit_reached);
+  const bool as_good_as_a_probe = learn_base(measured, mean_running);
+  // Until half of the tasks have been tried, nobody knows whether a queue is among the first times.
+  const bool unknown = first && !as_good_as_a_probe;
+  if (!unknown || !limit_reached) adjust(measured, mean_running, limit_reached);
   --windows_to_probe_;
-  const bool due = first || windows_to_probe_ <= 0 || cuts_in_a_row_ >= kCutsUntilProbe;
+  const bool due = unknown || windows_to_probe_ <= 0 || cuts_in_a_row_ >= kCutsUntilProbe;
   const int half = std::max(options_.floor, rounded() / 2);
   if (due && limit_reached && half < rounded()) {
     probing_ = true;
@@ -87,7 +106,8 @@ void AdaptiveLimit::end_window(TimePoint now) {
   }
 }
 
-void AdaptiveLimit::learn_base(const Measured& measured, double mean_running) {
+// True if a probe would tell nothing new.
+bool AdaptiveLimit::learn_base(const Measured& measured, double mean_running) {
   // With so few inside nothing waits there, or nothing can be done about it.
   const bool as_good_as_a_probe = mean_running <= std::max(options_.floor, in_force_ / 2);
   const bool clearly_faster =
@@ -95,15 +115,16 @@ void AdaptiveLimit::learn_base(const Measured& measured, double mean_running) {
   if (!has_base_ || as_good_as_a_probe || clearly_faster) base_ = measured;
   if (as_good_as_a_probe) windows_to_probe_ = kProbeEvery;
   has_base_ = true;
+  return as_good_as_a_probe;
 }
 
 void AdaptiveLimit::adjust(const Measured& measured, double mean_running, bool limit_reached) {
   const double chance = kErrors * std::hypot(measured.error, base_.error);
   const double excess = measured.median - base_.median - chance;
   const double before = limit_;
-  if (excess > 0) {
-    const double without_queue = mean_running * base_.median / (base_.median + excess);
-    double aim = without_queue + kQueue;
+  const double queue = excess > 0 ? mean_running * excess / (base_.median + excess) : 0;
+  if (queue > (queue_seen_ ? 0 : kFirstQueue)) {
+    double aim = mean_running - queue + kQueue;
     if (!limit_reached) aim = std::min(aim, limit_);
     limit_ = std::max(aim, limit_ / 2);
     queue_seen_ = true;
@@ -116,11 +137,11 @@ void AdaptiveLimit::adjust(const Measured& measured, double mean_running, bool l
   cuts_in_a_row_ = limit_ < before ? cuts_in_a_row_ + 1 : 0;
 }
 
-// Small steps near a knee; larger ones after some, so that a thousand is reached in tens of
-// windows.
+// Doubles the limit until a queue was seen: one window then finds about where the knee is. Then small
+// steps; larger ones after some, so that a thousand is reached in tens of windows.
 double AdaptiveLimit::next_step() {
-  const int small_steps = queue_seen_ ? kSmallSteps : 0;
-  const int doublings = std::clamp(growths_in_a_row_ - small_steps, 0, 10);
+  if (!queue_seen_) return limit_;
+  const int doublings = std::clamp(growths_in_a_row_ - kSmallSteps, 0, 10);
   ++growths_in_a_row_;
   return std::clamp(kQueue * (1 << doublings), 1.0, std::max(kQueue, limit_ / 2));
 }

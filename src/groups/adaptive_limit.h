@@ -26,8 +26,10 @@
 //   (1) floor <= limit <= ceiling. One window at most halves it (and a probe that follows at once
 //       halves it once more, for its time).
 //   (2) Less than half of a window's tasks, however slow or quick, do not move it.
-//   (3) It grows only while at least half of the tasks ended with the limit reached.
-//   (4) Deterministic: the same calls give the same limits. Memory: 2.3 KB at most.
+//   (3) It grows only while at least half of the tasks ran, for a moment at least, with the limit
+//       reached. Until a queue is seen for the first time, a window doubles it.
+//   (4) Deterministic: the same calls give the same limits. Memory: 2.3 KB, and 16 bytes for each of
+//       the tasks that ran at once, at most.
 // Not guaranteed: a useful limit for tasks whose times differ by orders of magnitude from minute to
 // minute, or if failures, which may be quick, are counted among the completions: leave them out.
 //
@@ -65,9 +67,15 @@ class AdaptiveLimit {
     double error = 0;   // standard error of the median
   };
 
+  struct Peak {
+    TimePoint time;  // of a completion
+    int running;     // just before it
+  };
+
+  int peak_since(TimePoint began, int running, TimePoint now);
   Measured measure();
   void end_window(TimePoint now);
-  void learn_base(const Measured& measured, double mean_running);
+  bool learn_base(const Measured& measured, double mean_running);
   void adjust(const Measured& measured, double mean_running, bool limit_reached);
   double next_step();
   void put_in_force(int limit, TimePoint now);
@@ -80,9 +88,12 @@ class AdaptiveLimit {
 
   // The window: completions of tasks that began under in_force_, but for the first generation.
   std::vector<double> latencies_;
-  double running_sum_ = 0;
-  int limit_reached_ = 0;  // how many ended while it was
+  double running_sum_ = 0;  // of the most that ran during each of them
+  int limit_reached_ = 0;   // for how many of them it was
   int to_ignore_ = 0;
+
+  // Of completions after which no more ran: later ones have fewer.
+  std::vector<Peak> peaks_;
 
   bool has_base_ = false;
   Measured base_;

@@ -225,6 +225,34 @@ TEST(AdaptiveLimit, OneQuickTaskDoesNotLowerIt) {
   EXPECT_GE(usual(server.run(2000)), 8);
 }
 
+// As many as the limit allows begin together, and end together before others begin.
+TEST(AdaptiveLimit, GrowsWithTasksThatBeginAndEndTogether) {
+  AdaptiveLimit limit({.floor = 2, .ceiling = 64});
+  TimePoint now(1000s);
+  int windows = 0;
+  for (; windows < 30 && limit.limit() < 64; ++windows) {
+    now += 20ms;
+    for (int running = limit.limit(); running > 0; --running)
+      limit.on_completed(20ms, running, now);
+  }
+  EXPECT_EQ(limit.limit(), 64) << "after " << windows << " times 20 ms";
+}
+
+TEST(AdaptiveLimit, DoublesUntilItSeesAQueueAndThenTakesSmallSteps) {
+  AdaptiveLimit limit({.floor = 1, .ceiling = 200});
+  SharingServer server(limit);
+  server.knee = 20;
+  const std::vector<int> limits = server.run(3000);
+  std::vector<int> changes;
+  for (const int one : limits) {
+    if (changes.empty() || changes.back() != one) changes.push_back(one);
+  }
+  ASSERT_GE(changes.size(), 7U);
+  EXPECT_EQ(std::vector<int>(changes.begin(), changes.begin() + 6),
+            (std::vector{1, 2, 4, 8, 16, 32}));
+  for (auto one = changes.begin() + 6; one != changes.end(); ++one) EXPECT_LE(*one, 24);
+}
+
 TEST(AdaptiveLimit, DoesNotGrowWhileItIsNotUsed) {
   AdaptiveLimit limit({.floor = 1, .ceiling = 200, .initial = 10});
   SharingServer server(limit);

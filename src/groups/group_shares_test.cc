@@ -242,6 +242,25 @@ TEST_F(GroupShares, AnAdaptiveLimitFindsWhatIsServedWithoutWaiting) {
   EXPECT_EQ(executor_->stats().succeeded, 20'000U);
 }
 
+// With 64 at once from the beginning they would take 0.94 s.
+TEST_F(GroupShares, AnAdaptiveLimitGrowsQuicklyWhereNothingWaits) {
+  for (const Duration differ : {0us, 200us}) {
+    make({.groups = {{"db", {.adaptive = AdaptiveLimits{.floor = 2, .ceiling = 64}}}}});
+    std::mt19937_64 random(1);
+    TimePoint ended;
+    const TimePoint began = sim_.now();
+    for (int i = 0; i < 3'000; ++i) {
+      const Duration time = 20ms + differ * static_cast<int>(random() % 100) / 100;
+      handles_.push_back(executor_->submit("db", "t", [&, time]() -> Task<void> {
+        co_await sleep_for(time);
+        ended = sim_.now();
+      }));
+    }
+    sim_.run_until_idle();
+    EXPECT_LE(ended - began, 1350ms) << "times that differ by " << differ.count() << " ns";
+  }
+}
+
 TEST_F(GroupShares, AnAdaptiveLimitStaysBelowMaxInFlight) {
   make({.default_group = {.max_in_flight = 3,
                           .adaptive = AdaptiveLimits{.floor = 2, .ceiling = 64}}});
