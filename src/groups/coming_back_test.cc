@@ -270,6 +270,31 @@ TEST(ComingBack, ATaskGivesItsGlobalPermitToItsOwnReturn) {
   });
 }
 
+// "busy" has the global permit when T's wait ends, and "queued" stands in line for it before T does.
+TEST(ComingBack, ATaskThatReturnsGetsTheGlobalPermitBeforeTasksThatHaveNotBegun) {
+  SimScheduler sim;
+  GroupExecutor elsewhere({}, sim);
+  GroupExecutor executor({.global_max_in_flight = 1}, sim);
+  const auto nap = [] { return sleep_for(10ms); };
+  std::string order;
+  auto t = executor.submit("t", [&]() -> Task<void> {
+    auto target = elsewhere.submit("x", []() -> Task<void> { co_await sleep_for(5ms); });
+    co_await target;
+    order += 't';
+    co_await nap();
+  });
+  sim.run_ready();
+  auto busy = executor.submit("busy", [&]() -> Task<void> { co_await nap(); });
+  sim.run_ready();
+  auto queued = executor.submit("queued", [&]() -> Task<void> {
+    order += 'q';
+    co_await nap();
+  });
+  EXPECT_TRUE(t.join().ok());
+  EXPECT_TRUE(queued.join().ok());
+  EXPECT_EQ(order, "tq");
+}
+
 // ---- coroutines that strangers resume
 
 TEST(ComingBack, ACoroutineThatIsResumedInsideAnotherTaskLeavesThatTaskItsScope) {

@@ -222,6 +222,52 @@ TEST_F(ConflationTest, ATaskWithoutAnIdCannotBeConflated) {
   EXPECT_THROW((void)submit("", Conflation::kKeepNewest, "a"), Exception);
 }
 
+// A cost of 2 needs both permits, of which one is in use. The newer task needs one.
+TEST(ConflationRanks, ACheaperTaskInThePlaceOfACostlyOneBeginsAtOnce) {
+  SimScheduler sim;
+  GroupExecutor executor({.groups = {{"g", {.max_concurrency = 2}}}}, sim);
+  const auto nap = []() -> Task<void> { co_await sleep_for(1h); };
+  auto busy = executor.submit("g", nap);
+  sim.run_ready();
+  const auto submit = [&](int cost) {
+    return executor.submit("g", {.id = "x", .cost = cost, .conflation = Conflation::kKeepNewest},
+                           nap);
+  };
+  auto costly = submit(2);
+  sim.run_ready();
+  EXPECT_EQ(executor.group_stats("g").running, 1U);
+  auto cheap = submit(1);
+  sim.run_ready();
+  EXPECT_EQ(costly.join().status, TaskStatus::kCancelled);
+  EXPECT_EQ(executor.group_stats("g").running, 2U);
+}
+
+// The place in the global queue passes to the newer task.
+TEST(ConflationInTheGlobalQueue, ANewerTaskTakesThePlaceOnce) {
+  SimScheduler sim;
+  GroupExecutor executor({.global_max_in_flight = 1,
+                          .global_queue_threshold = 1,
+                          .rejection = RejectionPolicy::kDiscard},
+                         sim);
+  const auto nap = []() -> Task<void> { co_await sleep_for(10ms); };
+  auto busy = executor.submit("a", nap);
+  sim.run_ready();
+  const TaskOptions options{.id = "x", .conflation = Conflation::kKeepNewest};
+  auto old = executor.submit("b", options, nap);
+  auto newer = executor.submit("b", options, nap);
+  EXPECT_EQ(old.join().status, TaskStatus::kCancelled);
+  auto beyond = executor.submit("c", nap);
+  EXPECT_EQ(beyond.join().status, TaskStatus::kRejected) << "the queue is full";
+  sim.run_until_idle();
+  EXPECT_EQ(newer.join().status, TaskStatus::kSuccess);
+  // As many places as before.
+  auto again = executor.submit("a", nap);
+  auto queued = executor.submit("b", nap);
+  EXPECT_EQ(executor.submit("c", nap).join().status, TaskStatus::kRejected);
+  EXPECT_EQ(again.join().status, TaskStatus::kSuccess);
+  EXPECT_EQ(queued.join().status, TaskStatus::kSuccess);
+}
+
 // One at a time, and one more may wait; who finds no room waits for some.
 class ConflationInAFullQueue : public ::testing::Test {
  protected:

@@ -65,6 +65,33 @@ TEST_F(RoomLineTest, AHigherGlobalLimitMakesRoom) {
   EXPECT_FALSE(busy.is_done());
 }
 
+// The place in the global queue is free from then on, not only when the next task ends.
+TEST_F(RoomLineTest, ATaskThatStartsMakesRoomInTheGlobalQueue) {
+  make({.global_max_in_flight = 1, .global_queue_threshold = 1});
+  auto first = submit_nap("a", 1ms);
+  sim_.run_ready();
+  auto queued = submit_nap("b");
+  submit_when_there_is_room("c", {.id = "x"});
+  sim_.run_ready();
+  EXPECT_EQ(executor_->waiting_for_room(), 1U);
+  sim_.advance(1ms);
+  EXPECT_EQ(executor_->group_stats("b").running, 1U);
+  EXPECT_EQ(entered_, Ids{"x"});
+}
+
+TEST_F(RoomLineTest, ACancelledTaskMakesRoomInTheGlobalQueue) {
+  make({.global_max_in_flight = 1, .global_queue_threshold = 1});
+  auto busy = submit_nap("a");
+  sim_.run_ready();
+  auto queued = submit_nap("b");
+  submit_when_there_is_room("c", {.id = "x"});
+  sim_.run_ready();
+  EXPECT_TRUE(queued.cancel());
+  sim_.run_ready();
+  EXPECT_EQ(entered_, Ids{"x"});
+  EXPECT_FALSE(busy.is_done());
+}
+
 TEST_F(RoomLineTest, ASubmitterThatGivesUpLetsACheaperOneIn) {
   make({.default_group = {.max_concurrency = 2, .queue_threshold = 0}});
   auto busy = submit_nap("g");

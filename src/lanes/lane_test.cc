@@ -149,6 +149,17 @@ TEST_F(LaneTest, DrainGivesTheWaitersInOrderAndAsksThoseWhoRunToStop) {
   EXPECT_FALSE(lane_.stop_wanted(lane_.take().number));
 }
 
+// A look at the queue says how many may enter before the next look. A change of the limits makes that wrong.
+TEST_F(LaneTest, ALowerWaitingLimitHoldsForTheNextWhoEnters) {
+  lane_.set_limits({.running = 1, .waiting = 4});
+  enter(0);
+  lane_.set_limits({.running = 1, .waiting = 0});
+  EXPECT_EQ(lane_.enter(waiters_[1]), Lane::Entered::kFull);
+  lane_.set_limits({.running = 1, .waiting = 1});
+  EXPECT_NE(lane_.enter(waiters_[1]), Lane::Entered::kFull);
+  EXPECT_EQ(lane_.enter(waiters_[2]), Lane::Entered::kFull);
+}
+
 TEST_F(LaneTest, AHigherLimitLetsMoreInAtOnce) {
   for (std::size_t i = 0; i < 4; ++i) enter(i);
   lane_.take();

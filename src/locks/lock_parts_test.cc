@@ -463,6 +463,49 @@ TEST(LockParts, AllLocksOfABranchPassToTheWhole) {
   });
 }
 
+// "stranger" wants to write, and "reads" stands behind it. When the shared lock passes to the task that awaits "stranger",
+// that wait is refused, and nothing keeps "reads" out any more.
+TEST(LockParts, ARefusedWaitLetsThoseBehindItGoOn) {
+  expect_ends([] {
+    SimScheduler sim;
+    KeyLocks locks;
+    GroupExecutor executor({}, sim);
+    const TimePoint begin = sim.now();
+    KeyLocks::Guard kept;
+    bool refused = false;
+    TaskHandle<void> stranger;
+    auto task = executor.submit("t", [&]() -> Task<void> {
+      const auto keeps = [&]() -> Task<void> {
+        kept = co_await locks.lock_async("k", LockMode::kShared);
+        co_await sleep_for(10ms);
+      };
+      const auto waits = [&]() -> Task<void> {
+        co_await sleep_for(5ms);
+        (void)co_await stranger;
+      };
+      (void)co_await when_all(keeps(), waits());
+      co_await sleep_for(1s);
+      kept = {};
+    });
+    stranger = executor.submit("s", [&]() -> Task<void> {
+      co_await sleep_for(1ms);
+      try {
+        const KeyLocks::Guard guard = co_await locks.lock_async("k");
+      } catch (const Exception&) {
+        refused = true;
+      }
+    });
+    auto reads = executor.submit("r", [&]() -> Task<Duration> {
+      co_await sleep_for(2ms);
+      const KeyLocks::Guard guard = co_await locks.lock_async("k", LockMode::kShared);
+      co_return sim.now() - begin;
+    });
+    EXPECT_EQ(reads.join().value(), 10ms);
+    EXPECT_TRUE(refused);
+    EXPECT_TRUE(task.join().ok());
+  });
+}
+
 // Each of two strangers waits for the lock, and each is awaited by a branch of the operation that gets it.
 TEST(LockParts, ALockThatPassesOnMayCloseTwoCycles) {
   expect_ends([] {

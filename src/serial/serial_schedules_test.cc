@@ -17,27 +17,13 @@
 #include "groups/lossy_scheduler.h"
 #include "keyway/serial_dispatcher.h"
 #include "keyway/testing/sim_scheduler.h"
-#include "serial/sim_worker.h"
+#include "serial/sticky_simulation.h"
 #include "support/schedules.h"
 
 namespace keyway {
 namespace {
 
 using std::chrono::microseconds;
-
-}  // namespace
-
-// Makes dispatchers whose workers are simulated.
-struct StickySimulation {
-  static std::unique_ptr<SerialDispatcher> make(const SerialOptions& options,
-                                                testing::SimScheduler& sim) {
-    std::vector<std::unique_ptr<Scheduler>> workers;
-    for (int i = 0; i < options.workers; ++i) workers.push_back(std::make_unique<SimWorker>(sim));
-    return std::unique_ptr<SerialDispatcher>(new SerialDispatcher(options, std::move(workers)));
-  }
-};
-
-namespace {
 
 class Schedule {
  public:

@@ -12,6 +12,7 @@
 #include "keyway/group_executor.h"
 #include "keyway/serial_dispatcher.h"
 #include "serial/serial_fixture.h"
+#include "serial/sticky_simulation.h"
 #include "support/foreign_coroutine.h"
 #include "support/jobs.h"
 #include "support/own_process.h"
@@ -86,6 +87,24 @@ TEST_P(SerialShutdown, AfterTheDeadlineWhatWaitsNeverRunsAndWhatRunsIsAskedToSto
   EXPECT_EQ(waiting->join().status, TaskStatus::kRejected);
   caller.join();
   EXPECT_FALSE(ran);
+}
+
+// The timeout is that of the call, not of each worker: the second worker has the time that the first has left.
+TEST(SerialShutdownSimulated, WaitsForAllWorkersTogetherNoLongerThanItsTimeout) {
+  testing::SimScheduler sim;
+  const auto dispatcher = StickySimulation::make({.workers = 2, .routing = Routing::kSticky}, sim);
+  const std::string other = key_apart_from(*dispatcher, "a");
+  const bool a_is_first = dispatcher->lane_of("a") < dispatcher->lane_of(other);
+  const auto nap = [&](std::string_view key, Duration time) {
+    return *dispatcher->dispatch(key, [time]() -> Task<void> { co_await sleep_for(time); });
+  };
+  auto first = nap(a_is_first ? "a" : other, 8ms);
+  auto second = nap(a_is_first ? other : "a", 16ms);
+  const TimePoint began = sim.now();
+  EXPECT_FALSE(dispatcher->shutdown(10ms));
+  EXPECT_EQ(sim.now() - began, 10ms);
+  EXPECT_EQ(first.join().status, TaskStatus::kSuccess);
+  EXPECT_EQ(second.join().status, TaskStatus::kCancelled);
 }
 
 TEST_P(SerialShutdown, NothingIsTakenAfterwards) {

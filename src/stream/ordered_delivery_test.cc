@@ -308,6 +308,20 @@ TEST(BackPressure, CountsBytes) {
   EXPECT_GE(most, 9'000U);
 }
 
+TEST(BackPressure, ReadsNoMoreThanTheWindowWhileTheFirstRecordStays) {
+  SimScheduler sim;
+  FakeLog log = numbered(1000, 1000);
+  FakeSource source(log);
+  source.batch = 1;
+  StopAfter stop(sim, 1h);
+  const auto handler = [](const Record& record) -> Task<void> {
+    if (record.offset == 0) co_await sleep_for(2h);
+  };
+  Pipeline pipeline(source, {.max_window = 100, .shutdown_wait = 1s}, handler, sim);
+  ASSERT_TRUE(pipeline.run_until(stop.token()).ok());
+  EXPECT_EQ(pipeline.stats().read, 100U);
+}
+
 TEST(BackPressure, OfOnePartitionLeavesTheOthersAlone) {
   SimScheduler sim;
   FakeLog log;
@@ -399,6 +413,57 @@ TEST(Revoke, ThatTakesTooLongDropsWhatRunsAndItsLateEndChangesNothing) {
   // Its own key was busy until then; then it was handled again, and only that was committed.
   EXPECT_EQ(tries, 2);
   EXPECT_EQ(log.committed[0].watermark, 3);
+}
+
+// All records have one key, so most of them are set aside when the partition goes.
+TEST(Revoke, GivesBackTheBytesOfWhatWasSetAside) {
+  SimScheduler sim;
+  FakeLog log;
+  for (int i = 0; i < 9; ++i) log.partitions[0].push_back({"k", std::string(1000, 'x')});
+  FakeSource source(log);
+  source.ends = false;
+  StopAfter stop(sim, 1h);
+  int revoked = 0;
+  int handled = 0;
+  const auto handler = [&](const Record& record) -> Task<void> {
+    if (record.offset == 0 && ++revoked <= 3) {
+      source.take_away(0, PartitionEvent::kLost);
+      source.assign_later(0);
+      co_await sleep_for(1s);
+    } else {
+      ++handled;
+    }
+  };
+  Pipeline pipeline(source, {.max_in_flight_bytes = 12'000, .max_in_flight_per_key = 1}, handler,
+                    sim);
+  ASSERT_TRUE(pipeline.run_until(stop.token()).ok());
+  EXPECT_EQ(revoked, 4);
+  EXPECT_EQ(handled, 9);
+  EXPECT_EQ(log.committed[0].watermark, 9);
+  EXPECT_EQ(pipeline.stats().in_flight_bytes, 0U);
+}
+
+// A source may assign a partition that it never took away: its records come again from where it was committed.
+TEST(Revoke, IsImpliedWhenAPartitionIsAssignedAgain) {
+  SimScheduler sim;
+  FakeLog log;
+  for (int i = 0; i < 6; ++i) log.partitions[0].push_back({"k", std::string(1, 'a' + i)});
+  FakeSource source(log);
+  source.ends = false;
+  StopAfter stop(sim, 1h);
+  std::string handled;
+  const auto handler = [&](const Record& record) -> Task<void> {
+    handled += record.value;
+    if (handled.size() > 1) co_return;
+    source.assign(0);
+    co_await sleep_for(1s);
+  };
+  Pipeline pipeline(source, {.max_in_flight_per_key = 2}, handler, sim);
+  ASSERT_TRUE(pipeline.run_until(stop.token()).ok());
+  EXPECT_EQ(handled, "aabcdef") << "what was queued or set aside before was handled twice";
+  EXPECT_EQ(log.committed[0].watermark, 6);
+  EXPECT_EQ(pipeline.stats().in_flight_bytes, 0U);
+  EXPECT_EQ(pipeline.stats().read, pipeline.stats().done + pipeline.stats().dropped);
 }
 
 TEST(Revoke, ByLossCommitsNothing) {

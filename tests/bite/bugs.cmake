@@ -73,7 +73,31 @@ plant_bug(learnt_limit_lost "set_limits() sets an adaptive limit back to where i
   [[limits, lane.limits_of_policy(), aftermath);]]
   [[limits, planted("learnt_limit_lost") ? LimitPart::kBoth : lane.limits_of_policy(), aftermath);]])
 
+plant_bug(sure_room_kept "a lower queue threshold does not hold for those who may enter without a look"
+  src/lanes/lane.cc
+  [[careful_ = ranks_ != nullptr || limits.waiting != kNoLimit;
+    }
+    sure_room_ = 0;]]
+  [[careful_ = ranks_ != nullptr || limits.waiting != kNoLimit;
+    }
+    if (!planted("sure_room_kept")) sure_room_ = 0;]])
+
+plant_bug(window_plus_256 "a pipeline reads 256 records more than the window"
+  src/stream/pipeline_engine.cc
+  [[over(partition.ledger.window(), options_.max_window);]]
+  [[over(partition.ledger.window(), options_.max_window + (planted("window_plus_256") ? 256 : 0));]])
+
+plant_bug(timeout_of_each_worker "shutdown() of a sticky dispatcher gives each worker the whole timeout"
+  src/serial/serial_dispatcher.cc
+  [[const Duration left = timeout - (parts_->load.waits().now() - began);]]
+  [[const Duration left = timeout - (planted("timeout_of_each_worker") ? Duration::zero() : parts_->load.waits().now() - began);]])
+
 # ---- order
+
+plant_bug(lane_before_returner "the global gate serves a lane before a task that returns from a wait"
+  src/groups/global_gate.cc
+  [[if (!returners_.empty()) return {.returner]]
+  [[if (!returners_.empty() && !(planted("lane_before_returner") && !line_.empty())) return {.returner]])
 
 plant_bug(newcomers_overtake "tasks that have just come are put in front of those taken in before"
   src/lanes/lane.cc
@@ -195,6 +219,38 @@ plant_bug(gate_share_lost "a group's lane loses its share while its turn is on i
   src/groups/gate_line.h
   [[if (was_away) state.served_until]]
   [[if (was_away || planted("gate_share_lost")) state.served_until]])
+
+plant_bug(place_lets_nobody_in "a task that starts does not let a submitter into its place in the global queue"
+  src/groups/intake.cc
+  [[task.set_has_place(false);
+  }
+  made_global_room(aftermath);]]
+  [[task.set_has_place(false);
+  }
+  if (!planted("place_lets_nobody_in")) made_global_room(aftermath);]])
+
+plant_bug(replaced_not_posted "a cheaper task that takes the place of a costly one is not told to a worker"
+  src/lanes/lane.cc
+  [[insert_ranked(newcomer);
+  return {.withdrawn = true, .post_turn = stalled_ && place_turn()};]]
+  [[insert_ranked(newcomer);
+  return {.withdrawn = true, .post_turn = stalled_ && place_turn() && !planted("replaced_not_posted")};]])
+
+plant_bug(token_back_unnoticed "a lane that waits for a token does not hear that one is given back"
+  src/groups/dispatch.cc
+  [[state.tokens->give_back();
+  }
+  unpark(lane, aftermath);]]
+  [[state.tokens->give_back();
+  }
+  if (!planted("token_back_unnoticed")) unpark(lane, aftermath);]])
+
+plant_bug(lock_refusal_silent "a lock's waiter that is refused does not let those behind it go on"
+  src/locks/lock_table.cc
+  [[waiter.refusal = std::make_unique<Error>(std::move(error));
+    news]]
+  [[waiter.refusal = std::make_unique<Error>(std::move(error));
+    if (!planted("lock_refusal_silent")) news]])
 
 plant_bug(lock_withdraw_silent "a lock's waiter that gives up does not let those behind it go on"
   src/locks/lock_table.cc
@@ -328,6 +384,17 @@ plant_bug(place_of_expired "a task that expires keeps its place in the global qu
   task.set_ending(true);]]
   [[if (status != TaskStatus::kExpired || !planted("place_of_expired")) intake_.give_up_place(task, aftermath);
   task.set_ending(true);]])
+
+plant_bug(place_given_up_twice "a task that a newer one replaces gives up the place in the global queue that the newer one has"
+  src/groups/group_conflation.cc
+  [[  other.set_has_place(false);]]
+  [[  if (!planted("place_given_up_twice")) other.set_has_place(false);]])
+
+plant_bug(bytes_of_revoked "records that were set aside keep their bytes when their partition is revoked"
+  src/stream/pipeline_engine.cc
+  [[for (const Partition::Held& held : all) bytes_]]
+  [[if (planted("bytes_of_revoked")) return;
+    for (const Partition::Held& held : all) bytes_]])
 
 plant_bug(given_back_uncounted "a waiting task that gives its permit back for a lower limit is counted wrongly in the global queue"
   src/groups/waits.cc
@@ -696,3 +763,8 @@ plant_bug(unclassified_overtaken "records behind one that cannot be classified a
   src/stream/pipeline_engine.cc
   [[if (failed()) break;]]
   [[if (failed() && !planted("unclassified_overtaken")) break;]])
+
+plant_bug(assigned_again_not_given_up "a partition that is assigned again goes on with the records of before, too"
+  src/stream/pipeline_engine.cc
+  [[if (found != partitions_.end()) give_up(*found->second);]]
+  [[if (found != partitions_.end() && !planted("assigned_again_not_given_up")) give_up(*found->second);]])
