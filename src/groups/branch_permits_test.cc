@@ -2,6 +2,7 @@
 // tests run in processes of their own.
 #include <atomic>
 #include <chrono>
+#include <coroutine>
 #include <string>
 #include <thread>
 #include <utility>
@@ -21,79 +22,60 @@ namespace {
 using namespace std::chrono_literals;
 using testing::SimScheduler;
 
-// Long enough for a task on a free thread to begin, if it may.
-constexpr auto kAWhile = 50ms;
-
-Task<void> run_for_a_while(Running& running) {
-  running.enter();
-  std::this_thread::sleep_for(kAWhile);
-  running.leave();
-  co_return;
+// One branch of a task of the group "a" waits for `awaited`; another one runs until the test lets it end: the library
+// does not know what a parked coroutine waits for.
+void expect_no_start_beside_a_running_branch(GroupPolicy policy, const std::string& awaited_group) {
+  SimScheduler sim;
+  std::coroutine_handle<> parked;
+  bool awaited_ran = false;
+  GroupExecutor executor(std::move(policy), sim);
+  const auto runs = [&]() -> Task<void> { co_await Park{parked}; };
+  auto parent = executor.submit("a", "parent", [&]() -> Task<void> {
+    auto awaited = executor.submit(awaited_group, "awaited", [&] { awaited_ran = true; });
+    co_await when_all(await_one(awaited), runs());
+  });
+  sim.run_until_idle();
+  EXPECT_FALSE(awaited_ran);
+  parked.resume();
+  EXPECT_TRUE(parent.join().ok());
+  EXPECT_TRUE(awaited_ran);
 }
 
 TEST(BranchPermits, ATaskOfTheGroupDoesNotRunBesideARunningBranch) {
-  expect_ends([] {
-    Running running(1);
-    GroupExecutor executor({}, {.threads = 4});
-    auto parent = executor.submit("a", "parent", [&]() -> Task<void> {
-      auto awaited = executor.submit("a", "awaited", [&] { return run_for_a_while(running); });
-      co_await when_all(await_one(awaited), run_for_a_while(running));
-    });
-    EXPECT_TRUE(parent.join().ok());
-  });
+  expect_ends([] { expect_no_start_beside_a_running_branch({}, "a"); });
 }
 
 TEST(BranchPermits, NorBesideOneUnderTheGlobalLimit) {
-  expect_ends([] {
-    Running running(1);
-    GroupExecutor executor({.global_max_in_flight = 1}, {.threads = 4});
-    auto parent = executor.submit("a", "parent", [&]() -> Task<void> {
-      auto awaited = executor.submit("b", "awaited", [&] { return run_for_a_while(running); });
-      co_await when_all(await_one(awaited), run_for_a_while(running));
-    });
-    EXPECT_TRUE(parent.join().ok());
-  });
+  expect_ends([] { expect_no_start_beside_a_running_branch({.global_max_in_flight = 1}, "b"); });
 }
 
 // The limit goes down while one branch waits and the other one runs.
 TEST(BranchPermits, ALowerLimitTakesNoPermitFromARunningBranch) {
   expect_ends([] {
-    GroupExecutor executor({}, {.threads = 6});
-    ASSERT_TRUE(executor.set_limits("a", {.max_concurrency = 2}).ok());
-    std::atomic<bool> may_begin{false};
-    std::atomic<bool> branch_runs{false};
-    std::atomic<bool> waits{false};
-    std::atomic<bool> may_end{false};
-    std::atomic<bool> together{false};
+    SimScheduler sim;
+    GroupExecutor executor({.groups = {{"a", {.max_concurrency = 2}}}}, sim);
+    std::coroutine_handle<> branch;
+    std::coroutine_handle<> second_task;
     TaskHandle<void> other;
     TaskHandle<void> waits_for_other;
-    const auto until = [](std::atomic<bool>& set) {
-      while (!set) std::this_thread::yield();
-    };
+    bool other_ran = false;
+    const auto runs = [&]() -> Task<void> { co_await Park{branch}; };
     auto parent = executor.submit("a", "parent", [&]() -> Task<void> {
-      until(may_begin);
-      co_await when_all(await_one(waits_for_other), [&]() -> Task<void> {
-        branch_runs = true;
-        std::this_thread::sleep_for(4 * kAWhile);
-        branch_runs = false;
-        co_return;
-      }());
+      co_await when_all(await_one(waits_for_other), runs());
     });
-    auto second = executor.submit("a", "second", [&] { until(may_end); });
-    other = executor.submit("a", "other", [&] { together = branch_runs.load(); });
-    waits_for_other = executor.submit("b", "waits", [&] {
-      waits = true;
-      (void)other.join();
-    });
-    may_begin = true;
-    until(branch_runs);
-    until(waits);
-    std::this_thread::sleep_for(kAWhile);
+    auto second =
+        executor.submit("a", "second", [&]() -> Task<void> { co_await Park{second_task}; });
+    other = executor.submit("a", "other", [&] { other_ran = true; });
+    waits_for_other = executor.submit("b", "waits", [&] { return await_one(other); });
+    sim.run_until_idle();
     ASSERT_TRUE(executor.set_limits("a", {.max_concurrency = 1}).ok());
-    may_end = true;
-    EXPECT_TRUE(second.join().ok());
+    second_task.resume();
+    sim.run_until_idle();
+    EXPECT_TRUE(second.is_done());
+    EXPECT_FALSE(other_ran);
+    branch.resume();
     EXPECT_TRUE(parent.join().ok());
-    EXPECT_FALSE(together);
+    EXPECT_TRUE(other_ran);
   });
 }
 
@@ -230,7 +212,7 @@ TEST(BranchPermits, NestedSyncWaitsCountABranchOnce) {
       const auto busy = [&]() -> Task<void> {
         co_await sleep_for(1ms);  // goes on on another thread
         runs = true;
-        std::this_thread::sleep_for(kAWhile);
+        std::this_thread::sleep_for(50ms);  // long enough for `inner` to begin, if it may
         runs = false;
       };
       const auto joins = [&]() -> Task<void> {

@@ -15,6 +15,8 @@
 
 #include <gtest/gtest.h>
 
+#include "keyway/group_executor.h"
+#include "keyway/testing/sim_scheduler.h"
 #include "support/jobs.h"
 #include "support/memory.h"
 
@@ -229,14 +231,21 @@ TEST(KeyLocks, LetASoleReaderWriteBeforeThoseWhoWait) {
 }
 
 TEST(KeyLocks, ReadersGoOnWhenTheWriterBeforeThemGivesUp) {
+  testing::SimScheduler sim;
   KeyLocks locks;
-  KeyLocks::Guard reads = locks.lock("a", LockMode::kShared);
-  std::thread writer([&] { EXPECT_FALSE(locks.try_lock_for("a", 50ms)); });
-  wait_for_line(locks, "a", 1);
-  std::thread reader([&] { const KeyLocks::Guard mine = locks.lock("a", LockMode::kShared); });
-  writer.join();
-  reader.join();  // although `reads` still holds it
-  EXPECT_TRUE(reads);
+  GroupExecutor executor({}, sim);
+  const TimePoint began = sim.now();
+  const KeyLocks::Guard reads = locks.lock("a", LockMode::kShared);
+  auto writer = executor.submit("writer", [&] {
+    EXPECT_FALSE(locks.try_lock_for("a", 50ms));
+    return sim.now() - began;
+  });
+  auto reader = executor.submit("reader", [&] {
+    const KeyLocks::Guard mine = locks.lock("a", LockMode::kShared);
+    return sim.now() - began;
+  });
+  EXPECT_EQ(reader.join().value(), 50ms) << "although `reads` still holds it";
+  EXPECT_EQ(writer.join().value(), 50ms);
 }
 
 TEST(KeyLocks, AreNotHadByATryThatComesTooEarly) {

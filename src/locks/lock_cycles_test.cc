@@ -96,15 +96,24 @@ TEST(LockCycle, OfManyThreadsIsRefusedToOne) {
 }
 
 TEST(LockCycle, IsNotSeenInAWaitWithATimeout) {
+  testing::SimScheduler sim;
   KeyLocks locks;
-  const KeyLocks::Guard a = locks.lock("a");
-  std::thread other([&] {
+  GroupExecutor executor({}, sim);
+  const TimePoint began = sim.now();
+  auto gives_up = executor.submit("gives up", [&]() -> Task<Duration> {
     const KeyLocks::Guard b = locks.lock("b");
+    co_await sleep_for(1ms);
     EXPECT_FALSE(locks.try_lock_for("a", 20ms));
+    co_return sim.now() - began;
   });
-  ASSERT_TRUE(eventually([&] { return locks.explain("a").waiting == 1; }));
-  EXPECT_EQ(refusal([&] { const KeyLocks::Guard b = locks.lock("b"); }), "");
-  other.join();
+  auto waits = executor.submit("waits", [&]() -> Task<Duration> {
+    const KeyLocks::Guard a = locks.lock("a");
+    co_await sleep_for(2ms);
+    EXPECT_EQ(refusal([&] { const KeyLocks::Guard b = locks.lock("b"); }), "");
+    co_return sim.now() - began;
+  });
+  EXPECT_EQ(gives_up.join().value(), 21ms);
+  EXPECT_EQ(waits.join().value(), 21ms);
 }
 
 TEST(LockCycle, OfTwoReadersWhoBothWantToWriteIsRefusedToTheSecond) {

@@ -169,6 +169,12 @@ plant_bug(superseded_runs "a task that a newer one supersedes before it is in it
   [[if (task.extras().superseded.load(std::memory_order_relaxed)) withdraw]]
   [[if (!planted("superseded_runs") && task.extras().superseded.load(std::memory_order_relaxed)) withdraw]])
 
+plant_bug(cancels_front_first "execute_all() cancels its tasks from the first to the last, so others start in between"
+  src/groups/joined_tasks.cc
+  [[void JoinedTasks::cancel_back_to_front() {]]
+  [[void JoinedTasks::cancel_back_to_front() {
+  if (planted("cancels_front_first")) std::reverse(tasks_.begin(), tasks_.end());]])
+
 # ---- lost wake-ups
 
 plant_bug(quiet_announced_early "a wait for quiet announces itself before it has read the word it sleeps on"
