@@ -476,5 +476,27 @@ TEST(QueueThreshold, OfAllGroupsCountsRightWhenALowerLimitTakesThePermitOfAWaiti
   EXPECT_EQ(holder.join().value(), answer());
 }
 
+// A task that returns from a wait begins also in a paused group.
+TEST(QueueThreshold, OfAllGroupsCountsRightWhenATaskReturnsToAPausedGroup) {
+  for (const int cost : {1, 2}) {
+    Sim sim({.groups = {{"g", {.max_concurrency = 2}}},
+             .global_max_in_flight = 2,
+             .global_queue_threshold = 0});
+    auto outer = sim.executor.submit("g", {.id = "outer", .cost = cost}, [&]() -> Task<int> {
+      auto inner = sim.executor.submit("g", {.id = "inner", .cost = cost}, &nap);
+      co_return (co_await inner).value();
+    });
+    sim.scheduler.run_ready();
+    sim.executor.pause_group("g");
+    EXPECT_EQ(outer.join().value(), 42);
+    sim.executor.resume_group("g");
+    auto first = sim.submit("x", "1");
+    auto second = sim.submit("y", "2");
+    EXPECT_FALSE(first.is_done());
+    EXPECT_FALSE(second.is_done());
+    EXPECT_TRUE(sim.full("z"));
+  }
+}
+
 }  // namespace
 }  // namespace keyway

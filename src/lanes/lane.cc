@@ -334,10 +334,11 @@ bool Lane::retire(LaneCounts& sum) const {
 std::uint64_t Lane::could_run() const {
   SpinGuard dispatch(dispatch_);
   SpinGuard intake(intake_);
-  if (paused_) return tasks_running();
-  if (ranks_ != nullptr) return tasks_running() + fitting().count;
+  const std::uint64_t returners = rare_ == nullptr ? 0 : rare_->returners;
+  const std::uint64_t able = paused_ ? returners : waiting();
+  if (ranks_ != nullptr) return tasks_running() + fitting(able).count;
   const std::uint64_t room = running_ >= limit_ ? 0 : limit_ - running_;
-  return running_ + std::min(room, waiting());
+  return running_ + std::min(room, able);
 }
 
 bool Lane::idle() const {

@@ -233,7 +233,7 @@ class alignas(64) Lane final : public Runnable {
     });
     return said;
   }
-  // How many would run if nothing but this lane's limit held them back.
+  // How many would run if nothing but this lane's limit held them back, and its pause those who have not begun.
   std::uint64_t could_run() const KEYWAY_EXCLUDES(intake_, dispatch_);
   // How many permits must be free for `waiter` to be sure of its turn, if it stands in the queue, or
   // `outside` and is to enter: as many as it, or anybody else who waits, may cost. Otherwise 0.
@@ -349,12 +349,12 @@ class alignas(64) Lane final : public Runnable {
   }
   void gather_ranked(WaiterList& all) KEYWAY_REQUIRES(intake_, dispatch_);
   void forget_ranks_if_empty() KEYWAY_REQUIRES(intake_, dispatch_);
-  // Those who wait and would fit, one after the other; and how many permits would be out then.
+  // Of the first `most` who wait, those who would fit, one after the other; and how many permits would be out then.
   struct Fitting {
     std::uint64_t count = 0;
     std::uint64_t units = 0;
   };
-  Fitting fitting() const KEYWAY_REQUIRES(intake_, dispatch_);
+  Fitting fitting(std::uint64_t most) const KEYWAY_REQUIRES(intake_, dispatch_);
   bool is_full_ranked(const Waiter& newcomer) const KEYWAY_REQUIRES(intake_, dispatch_);
   template <class Visit>  // bool visit(const Waiter&): false ends it
   void each_in_order(Visit visit) const KEYWAY_REQUIRES(intake_, dispatch_);

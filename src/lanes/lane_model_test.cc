@@ -250,8 +250,9 @@ class Checked {
       EXPECT_TRUE(lane_.idle());
     }
     const std::size_t room =
-        paused_ || running_.size() >= limits_.running ? 0 : limits_.running - running_.size();
-    EXPECT_EQ(lane_.could_run(), running_.size() + std::min(room, waiting_.size()));
+        running_.size() >= limits_.running ? 0 : limits_.running - running_.size();
+    const std::size_t able = paused_ ? returners_ : waiting_.size();
+    EXPECT_EQ(lane_.could_run(), running_.size() + std::min(room, able));
     for (const Waiter* waiter : waiting_) EXPECT_EQ(lane_.needed_for(*waiter), 1U);
     for (const Waiter* waiter : running_) EXPECT_EQ(lane_.needed_for(*waiter), 0U);
   }

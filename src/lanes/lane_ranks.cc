@@ -113,11 +113,11 @@ void Lane::forget_ranks_if_empty() {
   careful_ = waiting_limit_.load(std::memory_order_relaxed) != kNoLimit;
 }
 
-Lane::Fitting Lane::fitting() const {
+Lane::Fitting Lane::fitting(std::uint64_t most) const {
   Fitting fitting{.count = 0, .units = running_};
   each_in_order([&](const Waiter& waiter) KEYWAY_REQUIRES(dispatch_) {
     const std::uint64_t units = fitting.units + units_of(waiter);
-    if (units > limit_now()) return false;
+    if (fitting.count == most || units > limit_now()) return false;
     fitting = {.count = fitting.count + 1, .units = units};
     return true;
   });
@@ -129,7 +129,7 @@ bool Lane::is_full_ranked(const Waiter& newcomer) const {
   const std::uint64_t waiting_limit = waiting_limit_.load(std::memory_order_relaxed);
   const std::uint64_t there = waiting();
   if (there < waiting_limit) return false;
-  const Fitting now = fitting();
+  const Fitting now = fitting(there);
   if (now.count == there && now.units + units_of(newcomer) <= limit_now()) return false;
   return there - now.count >= waiting_limit;
 }

@@ -136,7 +136,9 @@ class Checked {
 
   void take() {
     turn_ = false;
+    const std::uint64_t could_run = lane_.could_run();
     taken(lane_.take());
+    EXPECT_EQ(lane_.could_run(), could_run);
   }
   void finish(bool go_on) {
     if (running_.empty()) return;

@@ -409,6 +409,11 @@ plant_bug(given_back_uncounted "a waiting task that gives its permit back for a 
   [[if (std::exchange(task.lane_back, true)) return nullptr;
   if (!planted("given_back_uncounted")) count(task);]])
 
+plant_bug(returner_uncounted "a task that returns to a paused lane is counted when it ends, and not when it starts again"
+  src/lanes/lane.cc
+  [[const std::uint64_t able = paused_ ? returners : waiting();]]
+  [[const std::uint64_t able = paused_ ? (planted("returner_uncounted") ? 0 : returners) : waiting();]])
+
 plant_bug(gate_without_limit "a task of which another branch waits uses the gate although there is no global limit"
   src/groups/waits.cc
   [[const bool leaves_gate = dispatch_.has_gate() && !]]
