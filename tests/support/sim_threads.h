@@ -36,6 +36,9 @@ class SimThreads : public SimDecorator {
     return bounded() ? threads_.size() : kUnlimitedThreads;
   }
 
+  // As the pool in the background of a process.
+  Scheduler* background() override { return bounded() ? &sim_ : nullptr; }
+
   bool bounded() const { return !threads_.empty(); }
   // The number of threads inside an item. All of them block, except the calling thread.
   std::size_t threads_in_items() const { return threads_in_items_; }

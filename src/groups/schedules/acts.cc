@@ -162,7 +162,7 @@ void GroupSchedule::act() {
 void GroupSchedule::submit_and_join() {
   const std::size_t index = any_group();
   const std::string id = next_id();
-  submit(index, TaskOptions{.id = id}, [this, index, id, naps = below(2)] {
+  submit(index, with_a_cost(index, id), [this, index, id, naps = below(2)] {
     return nap(index, id, naps, microseconds(1 + below(50)));
   });
   if (handles_.empty() || handles_.back().task_id() != id) return;
@@ -224,7 +224,7 @@ void GroupSchedule::execute_all() {
     const std::size_t index = any_group();
     const std::string id = next_id();
     ids.push_back(id);
-    tasks.emplace_back(kScheduleGroups[index], id,
+    tasks.emplace_back(kScheduleGroups[index], with_a_cost(index, id),
                        [this, call, index, id, stops, naps = below(3)]() -> Task<int> {
                          Body body(*this, index, id);
                          expect(!call->over, id + " runs after its execute_all()");

@@ -73,6 +73,7 @@ void GroupOracle::shut_down_group(std::size_t index) {
   for (auto& [id, task] : tasks_) {
     if (task.group == index && !task.ended()) task.may_be_stopped = true;
   }
+  task_ended();  // tasks that wait are gone at once
 }
 
 void GroupOracle::shutdown_begins() {
@@ -99,8 +100,10 @@ bool GroupOracle::may_close_a_cycle(const Task& task) {
 
 void GroupOracle::enters(std::size_t index, std::string_view id) {
   if (is_conflated(id)) return may_be_found_anew(index);  // only if it enters the queue
-  found_anew(index);
   Task& task = this->task(id);
+  // A call that submits several tasks may end before it comes to this one, or is refused the wait for it.
+  const bool is_sure = !task.entry_unknown && !task.closed_a_cycle;
+  is_sure ? found_anew(index) : may_be_found_anew(index);
   task.enters = true;
   task.number = ++last_number_;
 }
@@ -244,7 +247,7 @@ void GroupOracle::check_status(const std::string& id, TaskStatus status) {
 int GroupOracle::units_held_at_most(std::size_t index) const {
   int units = 0;
   for (const Permits* permits : all_permits_) {
-    if (permits->group_ == index) units += permits->units_;
+    if (permits->group_ == index) units += permits->most_units();
   }
   return units;
 }
@@ -283,7 +286,7 @@ void GroupOracle::check_tasks_come_back() {
     });
     if (over == waits_.end()) continue;
     const int needed = std::min(permits->cost_, group.least_limit);
-    const int others = units_held_at_most(permits->group_) - permits->units_;
+    const int others = units_held_at_most(permits->group_) - permits->most_units();
     expect(others + needed > group.least_limit, "a wake-up was lost: " + (*over)->waiter_ +
                                                     " does not come back from its wait although "
                                                     "there is room");
@@ -406,12 +409,19 @@ void GroupOracle::Permits::start_window() {
   most_limit_ = oracle_.groups_[group_].limit;
   least_limit_ = oracle_.groups_[group_].least_limit;
   most_global_ = oracle_.global_limit_;
+  note_most_ever();
+}
+
+void GroupOracle::Permits::note_most_ever() {
+  most_limit_ever_ = std::max(most_limit_ever_, most_limit_);
+  most_global_ever_ = std::max(most_global_ever_, most_global_);
 }
 
 void GroupOracle::Permits::limit_changed() {
   most_limit_ = std::max(most_limit_, oracle_.groups_[group_].limit);
   least_limit_ = std::min(least_limit_, oracle_.groups_[group_].least_limit);
   most_global_ = std::max(most_global_, oracle_.global_limit_);
+  note_most_ever();
 }
 
 void GroupOracle::Permits::begin_wait(bool same_group) {
@@ -451,18 +461,21 @@ void GroupOracle::Permits::give_global_back() {
 }
 
 // A task that gave its permits back got them again under the limits of that moment, which is not known: the highest of
-// the time of the wait hold. A task whose waits were all refused never gave them back.
+// the time of the wait hold. A task whose waits were all refused never gave them back; nor did a task of which another
+// branch ran all the time, which is not known: of a task with branches, the highest limits since it started hold.
 void GroupOracle::Permits::take_back() {
   Group& group = oracle_.groups_[group_];
   if (!std::exchange(has_lane_, true)) {
     if (waits_in_own_group_ > 0) units_ = std::min(cost_, least_limit_);
     group.running_units += units_;
-    oracle_.expect(waits_in_own_group_ == 0 || group.running_units <= most_limit_,
+    oracle_.expect(waits_in_own_group_ == 0 ||
+                       group.running_units <= (has_branches_ ? most_limit_ever_ : most_limit_),
                    std::string("group ") + kScheduleGroups[group_] + " is over its limit");
   }
   if (!std::exchange(has_global_, true)) {
     ++oracle_.running_in_all_;
-    oracle_.expect(waits_begun_ == 0 || oracle_.running_in_all_ <= most_global_,
+    oracle_.expect(waits_begun_ == 0 || oracle_.running_in_all_ <=
+                                            (has_branches_ ? most_global_ever_ : most_global_),
                    "over the global limit");
   }
 }

@@ -4,6 +4,7 @@
 // bound of the permits that tasks hold, to check limits, and an upper bound, to check that no task waits for nothing.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <functional>
 #include <iostream>
@@ -253,6 +254,8 @@ class GroupOracle::Permits {
   void give_global_back();
   void take_back();
   void start_window();
+  void note_most_ever();
+  int most_units() const { return std::min(cost_, most_limit_ever_); }
 
   GroupOracle& oracle_;
   const std::size_t group_;
@@ -270,6 +273,9 @@ class GroupOracle::Permits {
   int most_limit_ = 0;
   int least_limit_ = 0;
   int most_global_ = 0;
+  // Since the task started.
+  int most_limit_ever_ = 0;
+  int most_global_ever_ = 0;
   std::list<Permits*>::iterator place_;
 };
 

@@ -106,6 +106,8 @@ class GroupSchedule final : public TaskLifecycleListener {
   void submit(std::size_t index, const std::string& id, F work);
   template <class F>
   void submit(std::size_t index, const TaskOptions& options, F work);
+  // The options of a task that a task submits and waits for: some have a cost.
+  TaskOptions with_a_cost(std::size_t index, const std::string& id);
   // Tells the oracle, if no listener does.
   void about_to_submit(std::size_t index, std::string_view id);
   void keep(TaskHandle<int> handle);
@@ -195,7 +197,7 @@ class GroupSchedule final : public TaskLifecycleListener {
   std::deque<TaskHandle<int>> handles_;
   std::deque<Followed> followed_;
   std::vector<std::pair<std::string, std::future<GroupResult<int>>>> futures_;
-  std::array<std::optional<GroupHandle>, 4> pins_;
+  std::array<std::shared_ptr<GroupHandle>, 4> pins_;
   std::vector<std::unique_ptr<Visit>> visits_;
   std::unique_ptr<GroupExecutor> owned_executor_;
   GroupExecutor* executor_ = nullptr;  // also valid while it is destroyed
@@ -254,8 +256,9 @@ template <class F>
 void GroupSchedule::submit(std::size_t index, const TaskOptions& options, F work) {
   about_to_submit(index, options.id);
   try {
-    if (pins_[index] && one_in(2)) {
-      keep(pins_[index]->submit(options, std::move(work)));
+    // A listener may unpin the group during the submit.
+    if (const auto pin = pins_[index]; pin && one_in(2)) {
+      keep(pin->submit(options, std::move(work)));
     } else {
       keep(executor_->submit(kScheduleGroups[index], options, std::move(work)));
     }

@@ -33,10 +33,6 @@ void GroupSchedule::on_rejected(std::string_view group, std::string_view id,
 // Its waits count as those of the task that starts or ends, or of the submitter.
 void GroupSchedule::listener_acts(std::string_view id) {
   if (acts_left_ == 0 || closing_ || GroupOracle::is_conflated(id) || !one_in(4)) return;
-  // A simulation has no threads in the background. So the end of a task that ends together with others may have to be told
-  // by one of the bounded threads, which a listener must not block then.
-  const GroupOracle::Task& task = oracle_.task(id);
-  if (scheduler_.bounded() && task.ended() && task.started == 0) return;
   --acts_left_;
   act();
 }

@@ -161,7 +161,7 @@ void GroupSchedule::make_future() {
 void GroupSchedule::pin_or_unpin(std::size_t index) {
   if (pins_[index]) return pins_[index].reset();
   oracle_.found_anew(index);
-  pins_[index].emplace(executor_->group(kScheduleGroups[index]));
+  pins_[index] = std::make_shared<GroupHandle>(executor_->group(kScheduleGroups[index]));
 }
 
 // ---- submits
@@ -170,6 +170,14 @@ void GroupSchedule::about_to_submit(std::size_t index, std::string_view id) {
   if (!oracle_.unheard()) return;
   oracle_.submitted(index, id);
   oracle_.enters(index, id);
+}
+
+TaskOptions GroupSchedule::with_a_cost(std::size_t index, const std::string& id) {
+  TaskOptions options{.id = id};
+  if (!one_in(4)) return options;
+  options.cost = oracle_.task(id).cost = static_cast<int>(2 + below(3));
+  oracle_.may_shrink(index);
+  return options;
 }
 
 void GroupSchedule::keep(TaskHandle<int> handle) {
@@ -269,7 +277,7 @@ void GroupSchedule::end() {
   scheduler_.find_lost();
   if (owned_executor_ != nullptr) close();
   if (owned_executor_ == nullptr) return;  // something hangs
-  for (std::optional<GroupHandle>& pin : pins_) pin.reset();
+  for (std::shared_ptr<GroupHandle>& pin : pins_) pin.reset();
   owned_executor_.reset();
   sim_.run_until_idle();  // continuations of the last tasks
   for (TaskHandle<int>& handle : handles_) check_end(handle);

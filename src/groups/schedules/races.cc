@@ -110,10 +110,11 @@ Task<int> GroupSchedule::branch(Body& body, std::size_t own_index, std::string t
 Task<void> GroupSchedule::await_one(Body& body, std::size_t own_index, std::string task,
                                     std::string id, Stopped stopped) {
   const std::size_t index = any_group();
+  const TaskOptions options = with_a_cost(index, id);
   about_to_submit(index, id);
   try {
     TaskHandle<int> handle =
-        executor_->submit(kScheduleGroups[index], id, [this, index, id, naps = below(3)] {
+        executor_->submit(kScheduleGroups[index], options, [this, index, id, naps = below(3)] {
           return nap(index, id, naps, microseconds(1 + below(50)));
         });
     oracle_.seen_after_submit(id, handle.is_done());

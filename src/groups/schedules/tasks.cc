@@ -97,10 +97,11 @@ Task<int> GroupSchedule::nested(std::size_t index, std::string id) {
   if (!may_wait_in(body)) co_return 1;
   const std::size_t inner_index = any_group();
   const std::string inner_id = id + "-inner";
+  const TaskOptions options = with_a_cost(inner_index, inner_id);
   about_to_submit(inner_index, inner_id);
   try {
     TaskHandle<int> inner =
-        executor_->submit(kScheduleGroups[inner_index], inner_id, [this, inner_index, inner_id] {
+        executor_->submit(kScheduleGroups[inner_index], options, [this, inner_index, inner_id] {
           Body inner_body(*this, inner_index, inner_id);
           return 1;
         });
@@ -130,12 +131,12 @@ Task<int> GroupSchedule::nested_patiently(std::size_t index, std::string id) {
   if (!may_wait_in(body)) co_return 1;
   const std::size_t inner_index = any_group();
   const std::string inner_id = id + "-inner";
+  const TaskOptions options = with_a_cost(inner_index, inner_id);
   oracle_.task(inner_id).waits_for_room = true;
   about_to_submit(inner_index, inner_id);
   Wait wait(oracle_, id, inner_id, body.permits(), /*same_group=*/true, nullptr);
   wait.refused();  // it may not have to wait at all
   try {
-    const TaskOptions options{.id = inner_id};
     const auto work = [this, inner_index, inner_id] {
       Body inner_body(*this, inner_index, inner_id);
       return 1;
