@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "keyway/detail/atomic.h"
+#include "keyway/detail/request_stop.h"
 #include "keyway/task.h"
 
 namespace keyway {
@@ -82,7 +83,7 @@ class Race {
 
   struct ForwardStop {
     Race* race;
-    void operator()() const { race->stop_.request_stop(); }
+    void operator()() const { detail::request_stop(race->stop_); }
   };
   struct Branch final : Completion {
     Branch(Race& its_race, std::size_t its_index, const TaskContext& its_context)
@@ -98,7 +99,7 @@ class Race {
     std::size_t none = kNone;
     // relaxed: the latch orders it before winner().
     if (winner_.compare_exchange_strong(none, index, std::memory_order_relaxed)) {
-      stop_.request_stop();
+      detail::request_stop(stop_);
     }
     return latch_.done();
   }

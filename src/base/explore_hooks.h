@@ -43,4 +43,8 @@ void wake_word(const void* word, bool all);
 // The thread spins until another one does something.
 void spin();
 
+// Between them the thread is not interrupted, unless it blocks.
+void begin_uninterrupted();
+void end_uninterrupted();
+
 }  // namespace keyway::explore

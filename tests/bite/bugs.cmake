@@ -731,6 +731,16 @@ plant_bug(lane_freed_while_pinned "a lane is freed while it is pinned"
   [[if (lane->pins_ > 0) return false;]]
   [[if (lane->pins_ > 0 && !planted("lane_freed_while_pinned")) return false;]])
 
+plant_bug(join_reads_engine "a join that is over reads the engine, which may be gone"
+  src/groups/group_wait.cc
+  [[  wait.end(driven);]]
+  [[  wait.end(planted("join_reads_engine") ? (scheduler_.is_driven() ? &scheduler_ : nullptr) : driven);]])
+
+plant_bug(close_looks_once "an executor is destroyed although a turn in progress has begun to use it again"
+  src/groups/group_control.cc
+  [[} while (!is_quiet());]]
+  [[} while (!is_quiet() && !planted("close_looks_once"));]])
+
 plant_bug(timer_cancel_returns_early "cancelling a timer does not wait until it has fired on the timer thread"
   src/runtime/timer_queue.cc
   [[while (firing_ == &timer &&]]

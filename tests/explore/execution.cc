@@ -431,12 +431,14 @@ void changed() {
 
 int this_thread() { return is_explored ? execution->running() : -1; }
 
-Uninterrupted::Uninterrupted() {
+void begin_uninterrupted() {
   if (is_explored) ++execution->current().uninterrupted;
 }
-Uninterrupted::~Uninterrupted() {
+void end_uninterrupted() {
   if (is_explored) --execution->current().uninterrupted;
 }
+Uninterrupted::Uninterrupted() { begin_uninterrupted(); }
+Uninterrupted::~Uninterrupted() { end_uninterrupted(); }
 
 void detail::DataAccesses::written() {
   if (!is_explored) return;

@@ -11,6 +11,8 @@
 #include <string>
 #include <string_view>
 
+#include <malloc.h>
+
 #include <gtest/gtest.h>
 
 #include "explore/kept_schedules.h"
@@ -204,6 +206,7 @@ TEST(KeptSchedules, BelongToTestsOfThisProgram) {
 }  // namespace keyway::explore
 
 int main(int argc, char** argv) {
+  mallopt(M_PERTURB, 0xa5);  // who reads freed memory crashes, or goes wrong
   testing::InitGoogleTest(&argc, argv);
   testing::AddGlobalTestEnvironment(new keyway::explore::PrintsTotals);
   return RUN_ALL_TESTS();

@@ -1,12 +1,15 @@
 // Limits and waits of a whole GroupExecutor, through its public headers: no limit is exceeded, no task is lost, every
 // wait ends.
 #include <array>
+#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
 
 #include "explore/group_scenario.h"
+#include "groups/group_engine.h"
 #include "keyway/task.h"
 
 namespace keyway::explore {
@@ -248,6 +251,76 @@ TEST(ExploreGroups, DestroyedAfterAJoinWithinATask) {
 }
 TEST(ExploreGroups, DestroyedAfterWaitsOfBranches) {
   expect_holds<DestroyedAtOnce<WhenAllBranches<0>>>("GroupExecutor", kThreeThreads);
+}
+
+// One thread joins a task while another one destroys its executor: the join wakes when the executor is gone.
+class JoinOutlivesTheExecutor final : public Scenario {
+ public:
+  JoinOutlivesTheExecutor() {
+    const Uninterrupted setup;
+    executor_.emplace(GroupPolicy{}, scheduler_);
+    handle_ = executor_->submit("g", "1", [] { return 1; });
+  }
+  void run(int thread) override {
+    if (thread == 2) return scheduler_.work();
+    if (thread == 0) {
+      try {
+        require(handle_.join().value() == 1, "a wrong result");
+      } catch (const RejectedError&) {
+      }
+      return;
+    }
+    executor_.reset();
+    scheduler_.stop();
+  }
+
+ private:
+  ExploredScheduler scheduler_;
+  std::optional<GroupExecutor> executor_;
+  TaskHandle<int> handle_;
+};
+TEST(ExploreGroups, AJoinWakesWhenItsExecutorIsGone) {
+  expect_holds<JoinOutlivesTheExecutor>("GroupExecutor", kThreeThreads);
+}
+
+// The lane of the task is idle before the task's turn shares the result with the follower, and close() may see that. The
+// engine has a scheduler of its own, so turns are no uses of it.
+class ClosedWhileATurnSharesItsResult final : public Scenario {
+ public:
+  ClosedWhileATurnSharesItsResult() {
+    const Uninterrupted setup;
+    engine_ = std::make_unique<GroupEngine>(GroupPolicy{}, scheduler_, /*shared=*/false);
+    for (TaskHandle<int>& handle : handles_) {
+      auto& task = keyway::detail::make_task(
+          *engine_, 2, "g", TaskOptions{.id = "same", .conflation = Conflation::kShareResult},
+          [this] {
+            began_ = true;
+            changed();
+            return 1;
+          });
+      handle = keyway::detail::HandleAccess::make<int>(task);
+      (void)engine_->enqueue(task, LaneTable::hash("g"), nullptr);
+    }
+  }
+  void run(int thread) override {
+    if (thread > 0) return scheduler_.work();
+    wait_until("the start of the task", [this] { return began_; });
+    engine_->close();
+    engine_.reset();
+    scheduler_.stop();
+  }
+  void check() override {
+    for (const TaskHandle<int>& handle : handles_) require(handle.is_done(), "it has no end");
+  }
+
+ private:
+  ExploredScheduler scheduler_;
+  std::unique_ptr<GroupEngine> engine_;
+  std::array<TaskHandle<int>, 2> handles_;
+  bool began_ = false;
+};
+TEST(ExploreGroups, AnEngineIsClosedWhileATurnSharesItsResult) {
+  expect_holds<ClosedWhileATurnSharesItsResult>("GroupExecutor");
 }
 
 // At one moment, no more tasks start than the bucket had tokens.

@@ -9,6 +9,7 @@
 #include "keyway/key_locks.h"
 #include "keyway/rest.h"
 #include "keyway/task.h"
+#include "keyway/when_any.h"
 
 namespace keyway::explore {
 namespace {
@@ -330,6 +331,151 @@ TEST(ExploreWaits, BranchesThatWaitForOtherGroups) {
 }
 TEST(ExploreWaits, BranchesThatWaitForOtherGroupsWithoutAGlobalLimit) {
   expect_holds<BranchesOfSeveralGroups<0>>("TaskWaits", kThreeThreads);
+}
+
+// ---- several waits of one task, several returns to one lane
+
+// The first of two waits ends the other one. The task has its permits again, once.
+template <int kGlobalLimit>
+class FirstOfTwoWaits final : public GroupScenario {
+ public:
+  FirstOfTwoWaits() : GroupScenario(1, policy()) {}
+  void client(int) override {
+    auto outer = executor().submit("g", "outer", [this]() -> Task<int> {
+      co_await when_any(branch("g"), branch("h"));
+      const Gauge::Inside inside(gauge_, kInside);
+      co_return 1;
+    });
+    require(outer.join().ok(), "it did not end");
+    executor().drain();
+    require(executor().stats().running == 0, "a permit was given back twice, or never");
+  }
+
+ private:
+  static constexpr int kInside = kGlobalLimit > 0 ? kGlobalLimit : 2;
+
+  static GroupPolicy policy() {
+    return kGlobalLimit > 0 ? GroupPolicy{.global_max_in_flight = kGlobalLimit} : GroupPolicy{};
+  }
+  Task<int> branch(const char* key) {
+    auto inner =
+        executor().submit(key, "inner", [this] { const Gauge::Inside inside(gauge_, kInside); });
+    co_await inner;
+    co_return 1;
+  }
+  Gauge gauge_;
+};
+TEST(ExploreWaits, TheFirstOfTwoWaitsEndsTheOther) {
+  expect_holds<FirstOfTwoWaits<0>>("TaskWaits", kThreeThreads);
+}
+TEST(ExploreWaits, TheFirstOfTwoWaitsEndsTheOtherUnderAGlobalLimit) {
+  expect_holds<FirstOfTwoWaits<1>>("TaskWaits", kThreeThreads);
+}
+
+// Two tasks of a group give its permits to what they wait for, and return while others stand in line.
+template <int kGlobalLimit>
+class TwoTasksReturn final : public GroupScenario {
+ public:
+  TwoTasksReturn() : GroupScenario(1, policy()) {}
+  void client(int) override {
+    std::vector<TaskHandle<int>> handles;
+    {
+      const Uninterrupted all;
+      for (int i = 0; i < 2; ++i) {
+        handles.push_back(executor().submit("g", "outer", [this] { return waits(); }));
+      }
+      handles.push_back(executor().submit("g", "other", [this] { return runs(); }));
+    }
+    for (auto& handle : handles) require(handle.join().ok(), "it did not end");
+    require(executor().stats().running == 0, "a permit was given back twice, or never");
+  }
+
+ private:
+  static GroupPolicy policy() {
+    GroupPolicy policy;
+    policy.groups["g"].max_concurrency = 2;
+    if (kGlobalLimit > 0) policy.global_max_in_flight = kGlobalLimit;
+    return policy;
+  }
+  int runs() {
+    const Gauge::Inside inside(gauge_, kGlobalLimit > 0 ? kGlobalLimit : 2);
+    return 1;
+  }
+  Task<int> waits() {
+    auto inner = executor().submit("g", "inner", [this] { return runs(); });
+    co_await inner;
+    co_return runs();
+  }
+  Gauge gauge_;
+};
+TEST(ExploreWaits, TwoTasksReturnToTheirLane) {
+  expect_holds<TwoTasksReturn<0>>("TaskWaits", kThreeThreads);
+}
+TEST(ExploreWaits, TwoTasksReturnToTheirLaneUnderAGlobalLimit) {
+  expect_holds<TwoTasksReturn<1>>("TaskWaits", kThreeThreads);
+}
+
+// ---- locks that pass from a part to its operation
+
+// A branch ends with the lock. Its task has it then, and may lock it again; another task stands in line meanwhile.
+class LockPassesToTheTask final : public GroupScenario {
+ public:
+  LockPassesToTheTask() : GroupScenario(1, {}) {}
+  void client(int) override {
+    std::vector<TaskHandle<int>> handles;
+    {
+      const Uninterrupted both;
+      handles.push_back(executor().submit("a", [this] { return locks_again(); }));
+      handles.push_back(executor().submit("b", [this] { return locks(); }));
+    }
+    for (auto& handle : handles) require(handle.join().ok(), "it did not end");
+    require(locks_.active_lock_count() == 0, "a lock is left over");
+  }
+
+ private:
+  Task<KeyLocks::Guard> take() { co_return co_await locks_.lock_async("k"); }
+  Task<int> locks_again() {
+    const auto guards = co_await when_all(take());
+    const Gauge::Inside inside(gauge_, 1);
+    const KeyLocks::Guard again = co_await locks_.lock_async("k");
+    co_return 1;
+  }
+  Task<int> locks() {
+    const KeyLocks::Guard guard = co_await locks_.lock_async("k");
+    const Gauge::Inside inside(gauge_, 1);
+    co_return 1;
+  }
+  KeyLocks locks_;
+  Gauge gauge_;
+};
+TEST(ExploreWaits, ALockPassesFromABranchToItsTask) {
+  expect_holds<LockPassesToTheTask>("LockTable", kThreeThreads);
+}
+
+// Two branches want the lock, and end with it: the second one gets it when it has passed to the task.
+class LockPassesToASibling final : public GroupScenario {
+ public:
+  LockPassesToASibling() : GroupScenario(1, {}) {}
+  void client(int) override {
+    auto task = executor().submit("a", [this]() -> Task<int> {
+      const auto guards = co_await when_all(take(), take());
+      co_return 1;
+    });
+    locks_.with_lock("k", [] { yield(); });
+    require(task.join().ok(), "it did not end");
+    require(locks_.active_lock_count() == 0, "a lock is left over");
+  }
+
+ private:
+  Task<KeyLocks::Guard> take() {
+    co_await sleep_for(std::chrono::seconds(1));  // goes on beside the other branch
+    KeyLocks::Guard guard = co_await locks_.lock_async("k");
+    co_return guard;
+  }
+  KeyLocks locks_;
+};
+TEST(ExploreWaits, ALockPassesFromABranchToItsSibling) {
+  expect_holds<LockPassesToASibling>("LockTable", kThreeThreads);
 }
 
 }  // namespace
