@@ -54,7 +54,7 @@ ThreadPool::Impl::Impl(ThreadPool& pool, ThreadPoolOptions options)
       idle_timeout_(options.idle_timeout),
       target_(base_threads_),
       growth_(base_threads_, max_threads_),
-      service_([this] { return tick(); }, [this] { return !ready_.empty(); }) {
+      service_([this] { return tick(); }, [this] { return !ready_.empty() || !join_exited(); }) {
   for (unsigned i = 0; i < base_threads_; ++i) {
     KEYWAY_CHECK(spawn() || i > 0, "the system gives no thread at all");
   }

@@ -1,9 +1,13 @@
 // Starts and joins a pool's threads: as many as the work needs while some of them are blocked.
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <memory>
 #include <system_error>
 #include <thread>
+
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "runtime/blocked_probe.h"
 #include "runtime/thread_pool_impl.h"
@@ -13,12 +17,16 @@ namespace {
 
 constexpr int kQuietTicksBeforeSleep = 16;
 
+// Whether a join of the thread returns at once: its thread_local destructors, which are user code, have run.
+bool has_exited(pid_t thread_id) {
+  return ::syscall(SYS_tgkill, ::getpid(), thread_id, 0) != 0 && errno == ESRCH;
+}
+
 }  // namespace
 
 bool ThreadPool::Impl::spawn() {
   MutexLock lock(workers_mutex_);
-  join_ended();
-  if (workers_.size() >= max_threads_ || closed_) return false;
+  if (workers_.size() - ended_count() >= max_threads_ || closed_) return false;
   Worker& worker = *workers_.emplace_back(std::make_shared<Worker>());
   idle_.thread_started();
   try {
@@ -26,6 +34,7 @@ bool ThreadPool::Impl::spawn() {
       BlockedProbe probe;
       {
         MutexLock started(workers_mutex_);
+        worker.thread_id = ::gettid();
         worker.probe = &probe;
       }
       run(worker);
@@ -34,7 +43,7 @@ bool ThreadPool::Impl::spawn() {
         worker.probe = nullptr;
         worker.ended = true;
       }
-      service_.want_ticks();  // a tick joins this thread
+      service_.want_ticks();  // a tick joins this thread when it has exited
     });
   } catch (const std::system_error&) {
     // The system cannot start a thread. The pool goes on with the threads that it has.
@@ -43,24 +52,37 @@ bool ThreadPool::Impl::spawn() {
     workers_.pop_back();
     return false;
   }
-  peak_threads_ = std::max(peak_threads_, static_cast<unsigned>(workers_.size()));
+  peak_threads_ = std::max(peak_threads_, static_cast<unsigned>(workers_.size() - ended_count()));
   return true;
 }
 
-void ThreadPool::Impl::join_ended() {
-  const auto first_ended = std::partition(workers_.begin(), workers_.end(),
-                                          [](const auto& worker) { return !worker->ended; });
-  for (auto worker = first_ended; worker != workers_.end(); ++worker) {
-    (*worker)->thread.join();  // at once: the thread takes no lock of the pool any more
+std::size_t ThreadPool::Impl::ended_count() const {
+  return static_cast<std::size_t>(std::count_if(workers_.begin(), workers_.end(),
+                                                [](const auto& worker) { return worker->ended; }));
+}
+
+// False if a thread that has ended is not joined yet: it still runs destructors of its user, and a tick must not wait for them.
+bool ThreadPool::Impl::join_exited() {
+  MutexLock lock(workers_mutex_);
+  join_if([](const Worker& worker) { return worker.ended && has_exited(worker.thread_id); });
+  return ended_count() == 0;
+}
+
+template <class Predicate>
+void ThreadPool::Impl::join_if(Predicate predicate) {
+  const auto first = std::partition(workers_.begin(), workers_.end(),
+                                    [&](const auto& worker) { return !predicate(*worker); });
+  for (auto worker = first; worker != workers_.end(); ++worker) {
+    (*worker)->thread.join();
     past_turns_ += (*worker)->turn_edges.load(std::memory_order_relaxed) / 2;
     past_parks_ += (*worker)->parks.load(std::memory_order_relaxed);
   }
-  workers_.erase(first_ended, workers_.end());
+  workers_.erase(first, workers_.end());
 }
 
 bool ThreadPool::Impl::join_all() {
+  if (!join_exited()) return false;
   MutexLock lock(workers_mutex_);
-  join_ended();
   closed_ = workers_.empty();
   return closed_;
 }
@@ -69,10 +91,7 @@ bool ThreadPool::Impl::join_all() {
 bool ThreadPool::Impl::tick() {
   const IdleCounts counts = idle_.counts();
   if (ready_.empty() || counts.searching > 0) {
-    if (++quiet_ticks_ < kQuietTicksBeforeSleep) return true;
-    MutexLock lock(workers_mutex_);
-    join_ended();
-    return false;
+    return ++quiet_ticks_ < kQuietTicksBeforeSleep || !join_exited();
   }
   quiet_ticks_ = 0;
   const unsigned active = counts.active();

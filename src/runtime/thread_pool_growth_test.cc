@@ -20,8 +20,10 @@
 
 #include <gtest/gtest.h>
 
+#include "keyway/task.h"
 #include "keyway/thread_pool.h"
 #include "support/jobs.h"
+#include "support/own_process.h"
 
 namespace keyway {
 namespace {
@@ -171,6 +173,33 @@ TEST(ThreadPoolGrowth, ThreadsThatHaveEndedAreJoined) {
                          [](const auto& stack) { return is_mapped(stack); }) < kJobs / 2;
   }));
   pool.wait_for_turns_in_progress();
+}
+
+// A destructor of a thread's variable that needs the pool's timers.
+struct SleepsAtThreadEnd {
+  ~SleepsAtThreadEnd() {
+    if (pool != nullptr) sync_wait(*pool, []() -> Task<void> { co_await sleep_for(1ms); }());
+  }
+  ThreadPool* pool = nullptr;
+};
+thread_local SleepsAtThreadEnd sleeps_at_thread_end;
+
+TEST(ThreadPoolGrowth, AnEndingThreadMayWaitForATimerOfThePool) {
+  expect_ends([] {
+    constexpr int kJobs = 4;
+    ThreadPool pool({.threads = 1, .idle_timeout = 10ms});
+    Gate all_are_here(kJobs);
+    std::latch left(kJobs);
+    const Jobs jobs = post_all(pool, kJobs, [&] {
+      EXPECT_TRUE(all_are_here.arrive_and_wait());
+      sleeps_at_thread_end.pool = &pool;
+      left.count_down();
+    });
+    left.wait();
+    EXPECT_TRUE(eventually([&] { return pool.stats().threads == 1; }));
+    sync_wait(pool, []() -> Task<void> { co_await sleep_for(10ms); }());
+    pool.wait_for_turns_in_progress();
+  });
 }
 
 TEST(ThreadPoolGrowth, ThreadsThatAreIdleAreUsedBeforeNewOnesAreMade) {

@@ -72,7 +72,10 @@ class ThreadPool::Impl {
   bool spawn() KEYWAY_EXCLUDES(workers_mutex_);
   bool tick();
   unsigned count_blocked() KEYWAY_EXCLUDES(workers_mutex_);
-  void join_ended() KEYWAY_REQUIRES(workers_mutex_);
+  std::size_t ended_count() const KEYWAY_REQUIRES(workers_mutex_);
+  bool join_exited() KEYWAY_EXCLUDES(workers_mutex_);
+  template <class Predicate>
+  void join_if(Predicate predicate) KEYWAY_REQUIRES(workers_mutex_);
   bool join_all() KEYWAY_EXCLUDES(workers_mutex_);
 
   // Constant after construction.

@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <thread>
 
+#include <sys/types.h>
+
 #include "keyway/detail/atomic.h"
 #include "runtime/blocked_probe.h"
 
@@ -25,7 +27,8 @@ struct alignas(64) Worker {
 
   // Under the pool's workers mutex.
   BlockedProbe* probe = nullptr;  // lives on the worker's stack; null before and after
-  bool ended = false;
+  pid_t thread_id = 0;
+  bool ended = false;  // the thread does not use the pool any more
   std::thread thread;
 };
 
