@@ -27,9 +27,19 @@ enum class HeldBackBy {
 
 const char* to_string(HeldBackBy by);
 
+// What a group stands for, which text() names.
+enum class Explained : unsigned char {
+  kGroup,
+  kKey,         // a key of a SerialDispatcher
+  kWorker,      // a worker of a SerialDispatcher with Routing::kSticky, and its keys
+  kRecords,     // a key of a Pipeline
+  kRecordGroup  // a group of a Pipeline with `by_group`
+};
+
 // A moment's picture: by the time it is read, things may have moved on.
 struct Explanation {
   std::string group_key{};
+  Explained explained = Explained::kGroup;
   HeldBackBy held_back_by = HeldBackBy::kNothing;
 
   std::uint64_t running = 0;
@@ -37,7 +47,7 @@ struct Explanation {
   std::uint64_t waiting = 0;
   std::uint64_t global_running = 0;
   std::uint64_t global_limit = 0;  // 0: there is none
-  bool limits_are_fixed = false;   // those of a SerialDispatcher
+  bool limits_are_fixed = false;   // those of a SerialDispatcher, and of a Pipeline
 
   // Those who run, longest first, no more than five. Without GroupPolicy::observe only those that take
   // a stop token or are coroutines are known.

@@ -78,6 +78,9 @@ class ThreadPool final : public Scheduler {
   void add_idle_listener(IdleListener& listener) override;
   void remove_idle_listener(IdleListener& listener) override;
   std::size_t max_threads() const override;
+  const char* how_to_get_more_threads() const override {
+    return "raise ThreadPoolOptions::max_threads";
+  }
 
  private:
   class Impl;

@@ -8,6 +8,7 @@
 #include <mutex>
 #include <queue>
 #include <stop_token>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -122,6 +123,49 @@ TEST(BlockedThreads, AWaitThatWouldUseTheLastThreadIsRefusedByName) {
   const std::string message = outer.join().value();
   EXPECT_NE(message.find("task \"inner\" of group \"b\""), std::string::npos) << message;
   EXPECT_NE(message.find("no thread would be left"), std::string::npos) << message;
+}
+
+// REQUIRES: the executor has one thread, so that the inner task cannot begin.
+std::string refused_wait_in(GroupExecutor& executor) {
+  auto outer = executor.submit("a", [&]() -> std::string {
+    auto inner = executor.submit("b", [] {});
+    try {
+      static_cast<void>(inner.join());
+    } catch (const Exception& error) {
+      EXPECT_EQ(error.code(), ErrorCode::kNoThread);
+      return error.what();
+    }
+    return "not refused";
+  });
+  return outer.join().value();
+}
+
+TEST(BlockedThreads, TheErrorNamesTheOptionThatGivesMoreThreads) {
+  GroupExecutor fixed({}, ThreadPoolOptions{.threads = 1, .max_threads = 1});
+  EXPECT_NE(
+      refused_wait_in(fixed).find("because the only thread would wait; wait by co_await, or raise "
+                                  "ThreadPoolOptions::max_threads"),
+      std::string::npos)
+      << refused_wait_in(fixed);
+  ThreadPool users({.threads = 1, .max_threads = 1});
+  const auto handle = [&users] {
+    struct Handle {
+      void execute(std::function<void()> work) const { pool->execute(std::move(work)); }
+      ThreadPool* pool;
+    };
+    return Handle{&users};
+  }();
+  GroupExecutor unknown({}, handle);
+  EXPECT_NE(refused_wait_in(unknown).find(
+                "or say in ExecutorOptions::threads how many threads the executor has: without "
+                "it, one is assumed"),
+            std::string::npos)
+      << refused_wait_in(unknown);
+  GroupExecutor one({}, handle, {.threads = 1});
+  EXPECT_NE(refused_wait_in(one).find(
+                "or give the executor more threads, and say so in ExecutorOptions::threads"),
+            std::string::npos)
+      << refused_wait_in(one);
 }
 
 TEST(BlockedThreads, AllButOneThreadOfAFixedPoolMayWait) {

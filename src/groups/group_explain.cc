@@ -3,6 +3,7 @@
 #include <ostream>
 
 #include "base/human_text.h"
+#include "base/quoted.h"
 #include "groups/group_engine.h"
 #include "runtime/wait_graph.h"
 
@@ -20,11 +21,64 @@ std::string count_of(std::uint64_t running, std::uint64_t limit) {
   return text + " running";
 }
 
-std::string name_of(const Explanation::Holder& holder, const std::string& group) {
-  std::string name = holder.task_id.empty() ? "a task without id" : holder.task_id;
-  if (holder.group_key != group) name = holder.group_key + "/" + name;
-  if (holder.waits_for_another) name += ", which waits for another task";
+// Empty if there is nothing to say of it: work for a key has no other name than the key.
+std::string name_of(const Explanation::Holder& holder, const Explanation& why) {
+  std::string name;
+  const char* waits = "waits for another task";
+  switch (why.explained) {
+    case Explained::kGroup:
+      name = holder.task_id.empty() ? "a task without id" : holder.task_id;
+      if (holder.group_key != why.group_key) name = holder.group_key + "/" + name;
+      break;
+    case Explained::kWorker:
+      waits = "waits for other work";
+      name = "work for key " + quoted(holder.task_id);
+      break;
+    case Explained::kKey:
+      waits = "waits for other work";
+      if (holder.group_key != why.group_key) name = "work for key " + quoted(holder.group_key);
+      break;
+    case Explained::kRecords:
+      waits = "waits for other work";
+      if (holder.group_key != why.group_key) name = "a record of key " + quoted(holder.group_key);
+      break;
+    case Explained::kRecordGroup:
+      if (holder.group_key != why.group_key) name = "a record of group " + quoted(holder.group_key);
+      break;
+  }
+  if (holder.waits_for_another) name += (name.empty() ? "it " : ", which ") + std::string(waits);
   return name;
+}
+
+// What must end before the next one goes on.
+const char* one_of_its_own(Explained explained) {
+  switch (explained) {
+    case Explained::kGroup:
+      return "one of the group";
+    case Explained::kKey:
+      return "the work for the key";
+    case Explained::kWorker:
+      return "the work of the worker";
+    case Explained::kRecords:
+      return "a record of the key";
+    case Explained::kRecordGroup:
+      return "a record of the group";
+  }
+  return "one";
+}
+
+const char* one_of_any(Explained explained) {
+  switch (explained) {
+    case Explained::kGroup:
+      return "a task of any group";
+    case Explained::kKey:
+    case Explained::kWorker:
+      return "work for any key";
+    case Explained::kRecords:
+    case Explained::kRecordGroup:
+      return "a record of any key";
+  }
+  return "one";
 }
 
 // What would let it go on.
@@ -36,12 +90,16 @@ std::string remedy(const Explanation& why) {
     case HeldBackBy::kNothing:
       return {};
     case HeldBackBy::kGroupLimit:
-      return "; goes on when one of the group ends" + or_with("set_limit()");
+      return std::string("; goes on when ") + one_of_its_own(why.explained) + " ends" +
+             or_with("set_limit()");
     case HeldBackBy::kGlobalLimit:
       return "; the global limit is reached, " + count_of(why.global_running, why.global_limit) +
-             "; goes on when a task of any group ends" + or_with("set_global_limit()");
+             "; goes on when " + one_of_any(why.explained) + " ends" +
+             or_with("set_global_limit()");
     case HeldBackBy::kPause:
-      return "; paused, goes on with resume_group() or resume()";
+      return why.explained == Explained::kRecords
+                 ? "; paused, goes on with resume_key() or resume()"
+                 : "; paused, goes on with resume_group() or resume()";
     case HeldBackBy::kRate:
       return "; too many have started lately, goes on in " +
              human_duration(why.tokens_in.value_or(Duration::zero()));
@@ -86,8 +144,10 @@ std::string Explanation::text() const {
   }
   text += count_of(running, limit);
   if (!holders.empty()) {
-    text += "; oldest " + human_duration(holders.front().runs_for) + " (" +
-            name_of(holders.front(), group_key) + ")";
+    text += "; oldest " + human_duration(holders.front().runs_for);
+    if (const std::string name = name_of(holders.front(), *this); !name.empty()) {
+      text += " (" + name + ")";
+    }
   }
   text += "; " + std::to_string(waiting) + " waiting";
   return text + remedy(*this);

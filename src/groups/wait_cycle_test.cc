@@ -102,8 +102,10 @@ TEST(WaitCycle, IsNamedInTheError) {
   } catch (const Exception& exception) {
     EXPECT_STREQ(exception.what(),
                  "waiting for task \"2\" of group \"a\" would never end: "
-                 "task \"1\" of group \"b\" waits for task \"2\" of group \"a\"; "
-                 "task \"1\" of group \"a\" waits for task \"2\" of group \"b\"; "
+                 "task \"1\" of group \"b\" waits for task \"2\" of group \"a\", "
+                 "which needs a permit that task \"1\" of group \"a\" holds; "
+                 "task \"1\" of group \"a\" waits for task \"2\" of group \"b\", "
+                 "which needs a permit that task \"1\" of group \"b\" holds; "
                  "take the result after this task, or use other keys");
   }
 }

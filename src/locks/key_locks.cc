@@ -269,6 +269,28 @@ std::vector<LockHolder> KeyLocks::holders(std::string_view key) const {
   return explain(key).holders;
 }
 
+namespace {
+
+// A part that has ended has passed its locks on: its holds count for the operation that has them now.
+std::vector<detail::LockHold> by_owner(std::vector<detail::LockHold> holds) {
+  std::vector<detail::LockHold> merged;
+  for (detail::LockHold& hold : holds) {
+    if (hold.operation != 0) hold.operation = detail::owner_of(hold.operation);
+    const auto same = std::find_if(merged.begin(), merged.end(), [&](const auto& other) {
+      return other.operation == hold.operation;
+    });
+    if (same == merged.end()) {
+      merged.push_back(hold);
+    } else {
+      same->exclusive += hold.exclusive;
+      same->shared += hold.shared;
+    }
+  }
+  return merged;
+}
+
+}  // namespace
+
 LockExplanation KeyLocks::explain(std::string_view key) const {
   LockExplanation explanation{.key = std::string(key)};
   std::vector<detail::LockHold> holds;
@@ -284,7 +306,7 @@ LockExplanation KeyLocks::explain(std::string_view key) const {
       explanation.first_waits = now_of(scheduler) - waiting.since;
     }
   });
-  for (const detail::LockHold& hold : holds) {
+  for (const detail::LockHold& hold : by_owner(std::move(holds))) {
     const std::string name = detail::operation_name(hold.operation);
     if (hold.exclusive > 0) {
       explanation.holders.push_back({name, LockMode::kExclusive, hold.exclusive});

@@ -123,7 +123,14 @@ TEST(LockCycle, OfTwoReadersWhoBothWantToWriteIsRefusedToTheSecond) {
   const auto upgrade = [&] {
     const KeyLocks::Guard reads = locks.lock("a", LockMode::kShared);
     both_read.arrive_and_wait();
-    refused += refusal([&] { const KeyLocks::Guard writes = locks.lock("a"); }).empty() ? 0 : 1;
+    const std::string message = refusal([&] { const KeyLocks::Guard writes = locks.lock("a"); });
+    if (message.empty()) return;
+    ++refused;
+    EXPECT_NE(message.find("; a reader that is to write must lock the key exclusively from the "
+                           "beginning, or release it before"),
+              std::string::npos)
+        << message;
+    EXPECT_EQ(message.find("lock_all"), std::string::npos) << message;
   };
   std::thread one(upgrade);
   std::thread other(upgrade);
@@ -131,6 +138,25 @@ TEST(LockCycle, OfTwoReadersWhoBothWantToWriteIsRefusedToTheSecond) {
   other.join();
   EXPECT_EQ(refused, 1);
   EXPECT_EQ(locks.active_lock_count(), 0U);
+}
+
+// Two locks that have one name: nobody locks again what it holds.
+TEST(LockCycle, OfTwoLockManagersWithOneKeyIsNotTakenForThatOfTwoReaders) {
+  KeyLocks one;
+  KeyLocks other;
+  KeyLocks::Guard mine = one.lock("a", LockMode::kShared);
+  std::latch has_other(1);
+  std::thread thread([&] {
+    const KeyLocks::Guard its_own = other.lock("a", LockMode::kShared);
+    has_other.count_down();
+    const KeyLocks::Guard writes = one.lock("a");
+  });
+  has_other.wait();
+  ASSERT_TRUE(eventually([&] { return one.explain("a").waiting == 1; }));
+  const std::string message = refusal([&] { const KeyLocks::Guard writes = other.lock("a"); });
+  EXPECT_NE(message.find("take the keys in one order everywhere"), std::string::npos) << message;
+  mine.release();
+  thread.join();
 }
 
 TEST(LockCycle, ThroughReadersBehindAWriterIsFound) {

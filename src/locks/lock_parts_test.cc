@@ -280,6 +280,19 @@ TEST(LockParts, TheHolderIsNamedAsTheTask) {
   EXPECT_EQ(task.join().value(), "task \"A\" of group \"g\"");
 }
 
+TEST(LockParts, AHolderWhosePartPassedItsLockOnIsNamedOnce) {
+  SimScheduler sim;
+  KeyLocks locks;
+  GroupExecutor executor({}, sim);
+  auto task = executor.submit("g", "A", [&]() -> Task<std::string> {
+    const KeyLocks::Guard first = co_await with_timeout(1s, take(locks, "k"));
+    const KeyLocks::Guard second = co_await with_timeout(1s, take(locks, "k"));
+    const KeyLocks::Guard own = co_await locks.lock_async("k");
+    co_return locks.explain("k").text();
+  });
+  EXPECT_EQ(task.join().value(), "key \"k\": held by task \"A\" of group \"g\" 3 times");
+}
+
 TEST(LockParts, ALockPassesThroughSeveralParts) {
   expect_ends([] {
     SimScheduler sim;

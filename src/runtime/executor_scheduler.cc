@@ -55,6 +55,12 @@ class ExecutorScheduler final : public Scheduler {
   bool cancel_timer(Timer& timer) override { return service_.cancel_timer(timer); }
   // An executor whose thread count is unknown may have a single thread.
   std::size_t max_threads() const override { return std::max(1U, options_.threads); }
+  const char* how_to_get_more_threads() const override {
+    return options_.threads == 0
+               ? "say in ExecutorOptions::threads how many threads the executor has: without it, "
+                 "one is assumed"
+               : "give the executor more threads, and say so in ExecutorOptions::threads";
+  }
   bool wait_for_turns_in_progress(const TimePoint* deadline) override {
     MutexLock lock(mutex_);
     std::map<std::uint64_t, int> in_progress = turns_;

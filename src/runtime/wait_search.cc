@@ -26,28 +26,51 @@ bool return_needs_thread(const detail::TaskOwner& owner, const detail::TaskOwner
   return need.thread || owner.has_gate();
 }
 
+// Whether the waiter shares the lock that it wants for itself, as seen by another operation of the cycle.
+bool is_upgrade(const WaitGraph::Edge& edge, const Operation& other) {
+  if (edge.lock == nullptr) return false;
+  const std::vector<std::uint64_t> holders = edge.lock->in_the_way_of(other);
+  return std::any_of(holders.begin(), holders.end(),
+                     [&](std::uint64_t holder) { return edge.operation->is_within(holder); });
+}
+
+// Key: a wait that needs a permit. Value: a wait of the task that holds the permit.
+using PermitHolders = std::unordered_map<const WaitGraph::Edge*, const WaitGraph::Edge*>;
+
 // `cycle`: begins with the refused wait. `short_of_threads`: the scheduler without a free thread,
 // or null.
-Error refusal(const std::vector<const WaitGraph::Edge*>& cycle, const Scheduler* short_of_threads) {
+Error refusal(const std::vector<const WaitGraph::Edge*>& cycle, const PermitHolders& holders,
+              const Scheduler* short_of_threads) {
   constexpr std::size_t kNamed = 8;  // a chain may be very long
   const WaitGraph::Edge& refused = *cycle.front();
   std::string message = "waiting for " + refused.target_name() + " would never end: ";
   std::size_t locks = 0;
+  bool upgrades = false;
   for (std::size_t i = 0; i < cycle.size(); ++i) {
     const WaitGraph::Edge& edge = *cycle[i];
     if (edge.lock != nullptr) ++locks;
+    upgrades = upgrades || is_upgrade(edge, *cycle[(i + 1) % cycle.size()]->operation);
     if (i == kNamed) message += "; and " + std::to_string(cycle.size() - kNamed) + " more";
     if (i >= kNamed) continue;
     if (i > 0) message += "; ";
     message += name_of_waiter(edge) + " waits for " + edge.target_name();
+    if (const auto holder = holders.find(&edge); holder != holders.end()) {
+      message += edge.task != nullptr ? ", which needs a permit that " : ", which ";
+      message += name_of_waiter(*holder->second) + " holds";
+    }
   }
   if (short_of_threads != nullptr) {
     const std::size_t threads = short_of_threads->max_threads();
-    message += "; no thread would be left to run it, because all " + std::to_string(threads) +
-               " threads would wait; wait by co_await, or give the scheduler more threads";
+    message += "; no thread would be left to run it, because " +
+               (threads == 1 ? "the only thread" : "all " + std::to_string(threads) + " threads") +
+               " would wait; wait by co_await, or " + short_of_threads->how_to_get_more_threads();
     return {ErrorCode::kNoThread, std::move(message)};
   }
-  if (locks == cycle.size()) {
+  if (locks == cycle.size() && upgrades) {
+    message +=
+        "; a reader that is to write must lock the key exclusively from the beginning, or release "
+        "it before";
+  } else if (locks == cycle.size()) {
     message += "; take the keys in one order everywhere, or by lock_all()";
   } else if (locks > 0) {
     message += "; release the lock before the wait, or take the result after it";
@@ -105,6 +128,7 @@ struct WaitGraph::Search {
   // For each waiter and thread, the number of edges that are not known to end.
   std::unordered_map<const WaiterNode*, std::size_t> open;
   std::unordered_map<const ThreadNode*, std::size_t> open_in_thread;
+  PermitHolders permit_holders;  // for the message; filled by find_cycle()
 };
 
 WaitGraph::Edge* WaitGraph::return_after(const Edge& edge) {
@@ -430,7 +454,9 @@ std::vector<const WaitGraph::Edge*> WaitGraph::find_cycle(const Edge& edge, Sear
         search.stuck_permits[node.edge->target_lane_] + node.need.room > node.need.limit) {
       for (const WaiterNode& holder : lane->second.holders) {
         for (const Edge& held : holder.edges) {
-          if (next == nullptr && !held.can_end_) next = &held;
+          if (next != nullptr || held.can_end_) continue;
+          next = &held;
+          search.permit_holders.emplace(node.edge, next);
         }
       }
     }
@@ -450,7 +476,7 @@ std::vector<const WaitGraph::Edge*> WaitGraph::find_cycle(const Edge& edge, Sear
 Error WaitGraph::refuse(const Edge& edge, Search& search) {
   const Scheduler* short_of = nullptr;
   const std::vector<const Edge*> cycle = find_cycle(edge, search, short_of);
-  return refusal(cycle, short_of);
+  return refusal(cycle, search.permit_holders, short_of);
 }
 
 // If the waits of the parts of `holder` cannot end, a wait for one of its locks is to blame.

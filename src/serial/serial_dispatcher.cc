@@ -304,6 +304,7 @@ Explanation SerialDispatcher::explain(std::string_view key) const {
   const Target target = target_of(key);
   Explanation why = target.executor->explain(target.lane);
   why.limits_are_fixed = true;
+  why.explained = options_.routing == Routing::kPerKey ? Explained::kKey : Explained::kWorker;
   return why;
 }
 

@@ -324,6 +324,14 @@ TEST_P(SerialRoutings, ExplainSaysWhoIsInTheWay) {
   EXPECT_EQ(why.holders.size(), 1U);
   EXPECT_NE(why.text().find("1 of 1 running"), std::string::npos) << why;
   EXPECT_EQ(why.text().find("set_limit"), std::string::npos) << why;
+  EXPECT_EQ(why.text().find("group"), std::string::npos) << why;
+  EXPECT_EQ(why.text().find("task"), std::string::npos) << why;
+  const bool per_key = GetParam() == Routing::kPerKey;
+  EXPECT_NE(why.text().find(per_key ? "; 1 waiting; goes on when the work for the key ends"
+                                    : " (work for key \"a\"); 1 waiting; goes on when the work of "
+                                      "the worker ends"),
+            std::string::npos)
+      << why;
   go.count_down();
   EXPECT_TRUE(second->join().ok());
 }

@@ -47,6 +47,9 @@ class WorkerThread final : public Scheduler {
   void begin_blocking() override;
   void end_blocking() override;
   std::size_t max_threads() const override { return 1; }
+  const char* how_to_get_more_threads() const override {
+    return "choose Routing::kPerKey: a sticky worker has one thread";
+  }
 
  private:
   static constinit thread_local const WorkerThread* this_thread_;

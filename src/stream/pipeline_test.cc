@@ -3,6 +3,7 @@
 #include <atomic>
 #include <map>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -53,6 +54,30 @@ TEST(Pipeline, APartitionMayBePausedBeforeThePipelineRuns) {
   const Result<PipelineEnd> end = pipeline.run_until();
   ASSERT_TRUE(end.ok()) << end.error().message;
   EXPECT_EQ(handled, 20);
+}
+
+TEST(Pipeline, ExplainsInTheWordsOfItsInterface) {
+  SimScheduler sim;
+  FakeLog log = numbered(6, 2);
+  FakeSource source(log);
+  std::vector<std::string> said;
+  std::optional<Pipeline> pipeline;
+  const auto handler = [&](const Record& record) -> Task<void> {
+    co_await sleep_for(1s);
+    if (!said.empty()) co_return;
+    said.push_back(pipeline->explain(*record.key).text());
+    pipeline->pause_key(*record.key);
+    said.push_back(pipeline->explain(*record.key).text());
+    pipeline->resume_key(*record.key);
+  };
+  pipeline.emplace(source, PipelineOptions{.concurrency = 1}, handler, sim);
+  EXPECT_TRUE(pipeline->run_until().ok());
+  ASSERT_EQ(said.size(), 2U);
+  EXPECT_EQ(said[0],
+            "1 of 1 running; oldest 1.0 s; 2 waiting; goes on when a record of the key ends");
+  EXPECT_EQ(said[1],
+            "1 of 1 running; oldest 1.0 s; 2 waiting; paused, goes on with resume_key() or "
+            "resume()");
 }
 
 TEST(Pipeline, KeepsTheOrderOfAKeyAndRunsKeysSideBySide) {
