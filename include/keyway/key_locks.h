@@ -42,6 +42,7 @@
 #include <utility>
 #include <vector>
 
+#include "keyway/detail/wait_of.h"
 #include "keyway/error.h"
 #include "keyway/lock_explanation.h"
 #include "keyway/lock_mode.h"
@@ -117,7 +118,9 @@ class KeyLocks {
                                    LockMode mode = LockMode::kExclusive);
 
   // Guard guard = co_await locks.lock_async(key); no thread waits. Throws as lock(), and CancelledError if the task
-  // is asked to stop meanwhile.
+  // is asked to stop meanwhile. With a timeout (see keyway/when_any.h):
+  //   auto lock = locks.lock_async(key);
+  //   Guard guard = co_await with_timeout(1s, lock);
   [[nodiscard]] LockAwaiter lock_async(std::string_view key, LockMode mode = LockMode::kExclusive);
 
   // All of these keys, in an order of its own: whoever locks no other way cannot get into a cycle
@@ -273,6 +276,18 @@ class [[nodiscard]] KeyLocks::LockAwaiter {
   const LockMode mode_;
   Guard guard_;
   std::unique_ptr<detail::AsyncLock> waiting_;  // null: there was nothing to wait for
+};
+
+template <>
+struct detail::WaitOf<KeyLocks::LockAwaiter> {
+  using Value = KeyLocks::Guard;
+  explicit WaitOf(KeyLocks::LockAwaiter& its_lock) : lock(&its_lock) {}
+  Task<Value> begin() { return take(*lock); }
+  static Value end(Value guard) { return guard; }
+  [[noreturn]] static void timed_out() { throw; }  // a lock that came too late is released
+
+  static Task<Value> take(KeyLocks::LockAwaiter& lock) { co_return co_await lock; }
+  KeyLocks::LockAwaiter* lock;
 };
 
 template <std::ranges::input_range Keys>

@@ -198,6 +198,7 @@ current_stop_token() {
 }
 
 // Runs the tasks side by side; ends when all have ended. A void task gives std::monostate.
+// For task handles and lock_async(): keyway/when_any.h.
 template <class... T>
 Task<std::tuple<detail::NonVoid<T>...>> when_all(Task<T>... tasks) {
   std::vector<detail::TaskContext> branches;

@@ -32,8 +32,10 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <variant>
 
 #include "keyway/detail/task_node.h"
+#include "keyway/detail/wait_of.h"
 #include "keyway/error.h"
 #include "keyway/group_result.h"
 
@@ -181,6 +183,7 @@ class [[nodiscard]] TaskHandle {
   // In a coroutine: GroupResult<T> result = co_await handle; Throws CancelledError if stop of the
   // awaiting task is requested. The awaited task goes on, so it must not refer to variables of the
   // awaiting one. Throws Exception (kResultTaken) if another coroutine awaits this handle.
+  // Bounded: co_await with_timeout(1s, handle); see keyway/when_any.h.
   class Awaiter;
   Awaiter operator co_await() & { return Awaiter(*this); }
   // GroupResult<T> result = co_await executor.submit(key, callable); not with g++ 12, which destroys the temporaries of
@@ -194,6 +197,8 @@ class [[nodiscard]] TaskHandle {
 
  private:
   friend struct detail::HandleAccess;
+  friend struct detail::WaitOf<TaskHandle>;
+  class EndAwaiter;
   friend class SerialDispatcher;
   template <class>
   friend class SubmitAwaiter;
@@ -256,11 +261,11 @@ class [[nodiscard]] TaskHandle {
   detail::CoreReference core_;
 };
 
+// Waits for the end of the task, and leaves its result in the handle.
 template <class T>
-class TaskHandle<T>::Awaiter final : private detail::Continuation,
-                                     private detail::WaitingCoroutine {
+class TaskHandle<T>::EndAwaiter : private detail::Continuation, private detail::WaitingCoroutine {
  public:
-  explicit Awaiter(TaskHandle& handle) : handle_(handle) {}
+  explicit EndAwaiter(TaskHandle& handle) : handle_(handle) {}
 
   bool await_ready() const { return handle_.is_done(); }
 
@@ -282,14 +287,16 @@ class TaskHandle<T>::Awaiter final : private detail::Continuation,
   }
 
   // Throws CancelledError if stop of the awaiting task was requested.
-  GroupResult<T> await_resume() {
+  void await_resume() {
     if (refusal_) throw Exception(*std::move(refusal_));
     if (was_stopped()) {
       std::rethrow_exception(
           detail::wait_error(handle_.core(), detail::TaskOwner::Waited::kStopped));
     }
-    return handle_.take();
   }
+
+ protected:
+  TaskHandle& handle() { return handle_; }
 
  private:
   void task_done() noexcept override { end_wait(); }
@@ -298,5 +305,38 @@ class TaskHandle<T>::Awaiter final : private detail::Continuation,
   TaskHandle& handle_;
   std::optional<Error> refusal_;
 };
+
+template <class T>
+class TaskHandle<T>::Awaiter final : public EndAwaiter {
+ public:
+  using EndAwaiter::EndAwaiter;
+  GroupResult<T> await_resume() {
+    EndAwaiter::await_resume();
+    return this->handle().take();
+  }
+};
+
+namespace detail {
+
+// A result that was not awaited to its end stays in the handle.
+template <class T>
+struct WaitOf<TaskHandle<T>> {
+  using Value = GroupResult<T>;
+  explicit WaitOf(TaskHandle<T>& its_handle) : handle(&its_handle) {}
+  Task<void> begin() { return until_end(*handle); }
+  Value end(std::monostate) { return handle->take(); }
+  void timed_out() const {
+    if (handle->is_done()) return;
+    std::rethrow_exception(wait_error(HandleAccess::core(*handle), TaskOwner::Waited::kTimedOut));
+  }
+
+  static Task<void> until_end(TaskHandle<T>& handle) {
+    typename TaskHandle<T>::EndAwaiter awaiter(handle);
+    co_await awaiter;
+  }
+  TaskHandle<T>* handle;
+};
+
+}  // namespace detail
 
 }  // namespace keyway

@@ -3,6 +3,18 @@
 //   auto [index, page] = co_await keyway::when_any(fetch(mirrors));                 // a std::vector<Task<Page>>
 //   Page page = co_await keyway::with_timeout(200ms, fetch("a"));                   // or throws TimeoutError
 //
+// when_any(), when_all() and with_timeout() also take what has a name and is awaited elsewhere: a TaskHandle, and
+// what lock_async() returns; alone, together with Tasks, or (handles) as a std::vector by reference.
+//
+//   TaskHandle<Page> handle = executor.submit("vip", fetch_page);
+//   GroupResult<Page> result = co_await keyway::with_timeout(200ms, handle);
+//   auto lock = locks.lock_async("blog");
+//   KeyLocks::Guard guard = co_await keyway::with_timeout(200ms, lock);
+//
+// A timeout ends the wait for a handle, not its task, and the handle can be awaited again; so can those that
+// when_any() gave up. A handle whose task has ended when the timeout fires gives its result. What lock_async()
+// returns is awaited once.
+//
 // Guarantees:
 //   (1) Structured: both return or throw when every task that was started has ended. The end of the first
 //       task requests stop of the others, and both wait for a task that ignores its stop token.
@@ -192,3 +204,5 @@ Task<T> with_timeout(Duration timeout, Task<T> task) {
 }
 
 }  // namespace keyway
+
+#include "keyway/detail/named_waits.h"

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -206,6 +207,95 @@ TEST(AwaitHandle, WhatAwaitThrowsIsThrownByCoAwait) {
   EXPECT_THROW(sync_wait(sim, await_it(executor.submit("a", "2", answer))), RejectedError);
   EXPECT_THROW(sync_wait(sim, await_it({})), Exception);
   EXPECT_THROW(sync_wait(sim, await_it(executor.submit("b", "3", []() -> int { throw 42; }))), int);
+}
+
+// ---- handles in with_timeout(), when_any() and when_all()
+
+TEST(AwaitHandle, ATimeoutEndsTheWaitAndNotTheTask) {
+  SimScheduler sim;
+  GroupExecutor executor({}, sim);
+  auto outer = executor.submit("a", [&]() -> Task<std::string> {
+    auto inner = executor.submit("b", "inner", []() -> Task<int> {
+      co_await sleep_for(10ms);
+      co_return 42;
+    });
+    std::string message;
+    try {
+      (void)co_await with_timeout(1ms, inner);
+    } catch (const TimeoutError& error) {
+      message = error.what();
+    }
+    EXPECT_FALSE(inner.is_done());
+    const GroupResult<int> result = co_await with_timeout(1s, inner);
+    EXPECT_EQ(result.value(), 42);
+    co_return message;
+  });
+  sim.run_until_idle();
+  EXPECT_EQ(outer.join().value(),
+            "task \"inner\" of group \"b\" was not done in time; it goes on, and can be waited for "
+            "again");
+}
+
+// The outer task has its permit again when the inner one has ended: after the timeout, but then there is a result.
+TEST(AwaitHandle, ATimeoutGivesTheResultOfATaskThatHasEndedMeanwhile) {
+  for (std::uint64_t seed = 1; seed <= 60; ++seed) {
+    SimScheduler sim(seed);
+    GroupExecutor executor({.global_max_in_flight = 1 + static_cast<int>(seed % 2)}, sim);
+    auto outer = executor.submit("a", [&]() -> Task<int> {
+      auto inner = executor.submit("a", [seed]() -> Task<int> {
+        co_await sleep_for(seed % 3 * 1ms);
+        co_return 42;
+      });
+      co_return (co_await with_timeout(1ms, inner)).value();
+    });
+    sim.run_until_idle();
+    EXPECT_EQ(outer.join().value(), 42) << "seed " << seed;
+  }
+}
+
+TEST(AwaitHandle, OfSeveralTheFirstEndsAndTheOthersCanBeAwaitedAgain) {
+  SimScheduler sim;
+  GroupExecutor executor({.default_group = {.max_concurrency = 9}}, sim);
+  const auto after = [](Duration time, int value) {
+    return [time, value]() -> Task<int> {
+      co_await sleep_for(time);
+      co_return value;
+    };
+  };
+  auto outer = executor.submit("a", [&]() -> Task<void> {
+    std::vector<TaskHandle<int>> handles;
+    for (int i = 1; i <= 3; ++i) handles.push_back(executor.submit("b", after(i * 10ms, i)));
+    const auto first = co_await when_any(handles);
+    EXPECT_EQ(first.index, 0U);
+    EXPECT_EQ(first.value.value(), 1);
+    handles.erase(handles.begin());
+    auto fourth = executor.submit("b", after(1h, 4));
+    const auto second = co_await when_any(fourth, handles.front(), after(1h, 5)());
+    EXPECT_EQ(second.index, 1U);
+    EXPECT_EQ(std::get<1>(second.value).value(), 2);
+    const auto [third, sixth] = co_await when_all(handles.back(), after(1ms, 6)());
+    EXPECT_EQ(third.value(), 3);
+    EXPECT_EQ(sixth, 6);
+    EXPECT_FALSE(fourth.is_done()) << "it was not cancelled";
+    std::vector<TaskHandle<int>> more;
+    for (int i = 1; i <= 3; ++i) more.push_back(executor.submit("b", after(i * 10ms, i)));
+    const auto all = co_await when_all(more);
+    EXPECT_EQ(all.at(2).value(), 3);
+    fourth.cancel();
+  });
+  sim.run_until_idle();
+  EXPECT_TRUE(outer.join().ok());
+}
+
+TEST(AwaitHandle, AWaitWithATimeoutGivesThePermitsBack) {
+  SimScheduler sim;
+  GroupExecutor executor({.default_group = {.max_concurrency = 1}, .global_max_in_flight = 1}, sim);
+  auto outer = executor.submit("a", [&]() -> Task<int> {
+    auto inner = executor.submit("a", answer);
+    co_return (co_await with_timeout(1s, inner)).value();
+  });
+  sim.run_until_idle();
+  EXPECT_EQ(outer.join().value(), 42);
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <string>
 #include <thread>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -14,6 +15,7 @@
 #include "keyway/key_locks.h"
 #include "keyway/testing/sim_scheduler.h"
 #include "keyway/thread_pool.h"
+#include "keyway/when_any.h"
 #include "support/foreign_coroutine.h"
 #include "support/jobs.h"
 #include "support/memory.h"
@@ -104,6 +106,51 @@ TEST(KeyLocksAsync, AreNotWaitedForByATaskThatIsCancelled) {
   guard.release();
   EXPECT_TRUE(next.join().ok());
   EXPECT_TRUE(next_got_it);
+}
+
+TEST(KeyLocksAsync, AreWaitedForNoLongerThanATimeout) {
+  SimScheduler sim;
+  KeyLocks locks;
+  GroupExecutor executor({}, sim);
+  KeyLocks::Guard guard = locks.lock("a");
+  auto task = executor.submit("g", [&]() -> Task<bool> {
+    bool timed_out = false;
+    auto late = locks.lock_async("a");
+    try {
+      const KeyLocks::Guard mine = co_await with_timeout(1ms, late);
+    } catch (const TimeoutError&) {
+      timed_out = true;
+    }
+    EXPECT_EQ(locks.explain("a").waiting, 0U);
+    guard.release();
+    auto lock = locks.lock_async("a");
+    const KeyLocks::Guard mine = co_await with_timeout(1ms, lock);
+    EXPECT_EQ(locks.holders("a").size(), 1U);
+    const KeyLocks::Guard again = co_await locks.lock_async("a");  // it belongs to the task
+    co_return timed_out;
+  });
+  sim.run_until_idle();
+  EXPECT_TRUE(task.join().value());
+  EXPECT_EQ(locks.active_lock_count(), 0U);
+}
+
+TEST(KeyLocksAsync, OfSeveralTheFirstToBeHadIsTaken) {
+  SimScheduler sim;
+  KeyLocks locks;
+  GroupExecutor executor({}, sim);
+  KeyLocks::Guard guard = locks.lock("a");
+  auto task = executor.submit("g", [&]() -> Task<std::string> {
+    auto a = locks.lock_async("a");
+    auto b = locks.lock_async("b");
+    const auto first = co_await when_any(a, b);
+    EXPECT_EQ(locks.active_lock_count(), 2U);
+    EXPECT_EQ(locks.explain("a").waiting, 0U);
+    co_return std::string(std::get<1>(first.value).key());
+  });
+  sim.run_until_idle();
+  EXPECT_EQ(task.join().value(), "b");
+  guard.release();
+  EXPECT_EQ(locks.active_lock_count(), 0U);
 }
 
 TEST(KeyLocksAsync, AreRefusedAtOnceToATaskThatWasAskedToStopBefore) {
