@@ -62,7 +62,7 @@ struct GroupLimits {
   std::optional<int> queue_threshold{};  // at least 0; default unlimited
 
   // When groups compete for threads or for the global limit, one of weight 3 gets three times as many
-  // turns as one of weight 1.
+  // turns as one of weight 1. Under a global limit, coroutines that end many at once get shares that are more even.
   std::optional<int> weight{};  // at least 1; default 1
   // How many of the global limit the group can count on. While it does not use them, others may; it
   // gets the next permits that come free. Only for groups that the policy names, and in total no

@@ -449,5 +449,22 @@ TEST(ConflationInLine, ACostlierTaskThatTakesAPlaceInTheLineDoesNotCloseACycle) 
   EXPECT_TRUE(cheap.is_done());
 }
 
+// Each submit that shares a result has a reference to the leading task.
+TEST_F(ConflationTest, ATaskCountsTwoThousandReferences) {
+  auto handle = submit("x", Conflation::kNone, "a");
+  detail::TaskCore& task = detail::HandleAccess::core(handle);
+  for (int i = 0; i < 2'000; ++i) task.retain();
+  for (int i = 0; i < 2'000; ++i) task.release();
+  EXPECT_EQ(handle.join().value(), "a");
+}
+
+TEST_F(ConflationTest, MoreReferencesThanATaskCanCountEndTheProgram) {
+  const auto retain = [&] {
+    auto handle = submit("x", Conflation::kNone, "a");
+    for (int i = 0; i < 2'048; ++i) detail::HandleAccess::core(handle).retain();
+  };
+  EXPECT_DEATH(retain(), "more references than it can count");
+}
+
 }  // namespace
 }  // namespace keyway

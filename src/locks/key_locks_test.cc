@@ -13,6 +13,8 @@
 #include <utility>
 #include <vector>
 
+#include <malloc.h>
+
 #include <gtest/gtest.h>
 
 #include "keyway/group_executor.h"
@@ -131,6 +133,18 @@ TEST(KeyLocks, OfAMillionKeysLeaveNothingBehind) {
   lock_many(1'000'000);
   EXPECT_EQ(locks.active_lock_count(), 0U);
   EXPECT_LT(resident_bytes() - before, 256 * 1024);
+}
+
+// The tables of the shards grow with the keys that are held at once.
+TEST(KeyLocks, OfManyKeysHeldAtOnceLeaveNothingBehind) {
+  KEYWAY_SKIP_IF_SANITIZED();
+  KeyLocks locks;
+  const std::size_t before = ::mallinfo2().uordblks;
+  {
+    std::vector<KeyLocks::Guard> guards;
+    for (int i = 0; i < 200'000; ++i) guards.push_back(locks.lock("key " + std::to_string(i)));
+  }
+  EXPECT_LT(::mallinfo2().uordblks, before + 64 * 1024);
 }
 
 TEST(KeyLocks, HoldManyKeysAtOnce) {

@@ -71,6 +71,7 @@ class LaneScenario : public Scenario, public LaneOwner {
       auto& item = static_cast<Item&>(*taken.waiter);
       const std::uint32_t units = taken.units;
       begin(item, units);
+      yield();  // others may begin meanwhile
       if (!during(item, units)) return;
       end(item, units);
       taken = lane_.finish(LaneOutcome::kSucceeded, /*go_on=*/true, units);

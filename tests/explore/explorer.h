@@ -39,7 +39,7 @@
 
 namespace keyway::explore {
 
-inline constexpr int kMaxThreads = 4;
+inline constexpr int kMaxThreads = 5;
 
 // Made anew for each execution, outside of the explored threads.
 class Scenario {
