@@ -172,8 +172,9 @@ class Pipeline {
   Pipeline& operator=(const Pipeline&) = delete;
 
   // Until the source ends, `stop` is requested, or something fails that cannot be retried: then it
-  // is an error. Either way, completed records are committed. An error (kInvalidArgument) if it was
-  // called before.
+  // is an error. Either way, completed records are committed; if the source has not stored the last
+  // commit when shutdown_wait is over, its error is returned. An error (kInvalidArgument) if
+  // run_until() was called before.
   Result<PipelineEnd> run_until(std::stop_token stop = {});
 
   void pause();  // begins no more records

@@ -394,6 +394,23 @@ TEST(Stop, WaitsNoLongerThanItsBound) {
   EXPECT_EQ(log.committed[0], (Progress{.watermark = 1, .done_above = {{2, 4}}}));
 }
 
+TEST(Stop, TellsThatTheLastCommitWasNotStored) {
+  for (const Duration wait : {Duration{0}, Duration{1s}}) {
+    SimScheduler sim;
+    FakeLog log = numbered(3, 3);
+    FakeSource source(log);
+    source.on_commit = [](std::span<const Progress>) {
+      return Error{.code = ErrorCode::kIo, .message = "disk full", .retryable = true};
+    };
+    Pipeline pipeline(
+        source, {.commit_interval = 1h, .shutdown_wait = wait}, [](const Record&) {}, sim);
+    const Result<PipelineEnd> end = pipeline.run_until();
+    ASSERT_FALSE(end.ok());
+    EXPECT_EQ(end.error().message, "disk full");
+    EXPECT_EQ(log.committed[0].watermark, 0);
+  }
+}
+
 TEST(Revoke, ThatTakesTooLongDropsWhatRunsAndItsLateEndChangesNothing) {
   SimScheduler sim;
   FakeLog log = numbered(3, 3);

@@ -386,6 +386,7 @@ bool Pipeline::Engine::commit() {
     const bool give_up =
         !committed.error().retryable || ++commit_failures_in_a_row_ >= kMostCommitFailures;
     if (give_up) fail(committed.error());
+    commit_error_ = committed.error();
     return false;
   }
   commit_failures_in_a_row_ = 0;

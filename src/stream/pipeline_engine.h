@@ -204,6 +204,7 @@ class Pipeline::Engine final : private Pump, private Timer {
   bool bytes_full_ = false;
   bool awaits_commit_ = false;  // at most once: what was read begins after that
   int commit_failures_in_a_row_ = 0;
+  std::optional<Error> commit_error_;  // of the last commit that failed
   TimePoint next_commit_{};
   TimePoint next_poll_ = TimePoint::max();
   TimePoint next_show_{};

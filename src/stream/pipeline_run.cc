@@ -141,7 +141,10 @@ void Pipeline::Engine::end_if_quiet() {
     closed_ = true;
     if (storing_ > 0) return;  // the last one wakes the pump
   }
-  if (!commit() && in_time && !failed()) return;  // once more, a little later
+  if (!commit()) {
+    if (in_time && !failed()) return;  // once more, a little later
+    fail(*commit_error_);
+  }
   show();
   is_over_ = true;
   over_.wake();
