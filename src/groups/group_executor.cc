@@ -93,6 +93,11 @@ Explanation GroupExecutor::explain(std::string_view group_key) const {
   return engine_->explain(group_key);
 }
 Explanation GroupExecutor::explain_task(detail::TaskCore& task) const {
+  if (&task.owner() != engine_.get()) {
+    throw Exception({ErrorCode::kInvalidArgument,
+                     "explain() of " + detail::name_of(task) +
+                         ": the handle is of another executor; ask the executor that took it"});
+  }
   return engine_->explain(task);
 }
 std::vector<HotGroup> GroupExecutor::hot_groups(std::size_t count) const {

@@ -176,6 +176,13 @@ TEST_F(ExplainTest, HotGroupsAreFoundAmongManyInBoundedMemory) {
   EXPECT_GE(hot[0].started, 10'000U);
 }
 
+TEST_F(ExplainTest, AHandleOfAnotherExecutorIsRefused) {
+  make({});
+  auto task = submit("g", "t");
+  GroupExecutor other({}, sim_);
+  EXPECT_THROW((void)other.explain(task), Exception);
+}
+
 TEST_F(ExplainTest, AnExecutorThatDoesNotObserveHasNoTimes) {
   make({});
   auto task = submit("g", "t", 0ms);
