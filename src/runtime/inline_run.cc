@@ -9,22 +9,6 @@
 
 namespace keyway::detail {
 
-namespace {
-
-// The coroutine, as the target of its thread's wait.
-class Part final : public WantedWork {
- public:
-  explicit Part(const Operation& operation) : operation_(operation.id()) {}
-  Scheduler* scheduler() const override { return nullptr; }
-  std::uint64_t operation() const override { return operation_; }
-  std::string name() const override { return "a coroutine that it runs"; }
-
- private:
-  const std::uint64_t operation_;  // the coroutine may be gone before the run
-};
-
-}  // namespace
-
 struct InlineRun::State {
   // Waitable: done() is true while there is an item to run, or when the coroutine has ended.
   bool done() const { return over.load(std::memory_order_acquire) || !ready.empty(); }
@@ -38,7 +22,7 @@ struct InlineRun::State {
   ReadyQueue ready;
   Atomic<bool> over{false};
   Atomic<std::uint32_t> changes{0};
-  std::optional<Part> part;
+  std::optional<CoroutineOnThread> part;
   PartWait wait;
   TaskCore* holder = nullptr;  // the task whose permits the coroutine runs under
 };

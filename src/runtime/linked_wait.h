@@ -58,6 +58,18 @@ class WaitEdges {
   std::vector<std::unique_ptr<WaitGraph::Edge>> edges_;
 };
 
+// A coroutine, as the target of the wait of the thread that runs it.
+class CoroutineOnThread final : public WantedWork {
+ public:
+  explicit CoroutineOnThread(const detail::Operation& operation) : operation_(operation.id()) {}
+  Scheduler* scheduler() const override { return nullptr; }
+  std::uint64_t operation() const override { return operation_; }
+  std::string name() const override { return "a coroutine that it runs"; }
+
+ private:
+  const std::uint64_t operation_;  // the coroutine may be gone first
+};
+
 // The wait of a thread for a coroutine that is a part of what it does. The tasks on the stack keep their
 // permits: the waits of the coroutine give them back.
 class PartWait {

@@ -27,6 +27,16 @@ void call_as(const Operation& operation, void (*call)(void*), void* argument) {
   call(argument);
 }
 
+void call_before_caller_goes_on(const Operation& operation, void (*call)(void*), void* argument) {
+  operation.is_awaited = true;
+  const CoroutineOnThread coroutine(operation);
+  PartWait wait;
+  // Not checked: the coroutine's own waits are.
+  (void)wait.begin(
+      {.operation = Operation::current(), .work = &coroutine, .blocks = true, .can_refuse = false});
+  call_as(operation, call, argument);
+}
+
 void continue_as(const Operation& operation) noexcept { CurrentTaskScope::continue_as(operation); }
 void leave_operation(const Operation& operation) noexcept { CurrentTaskScope::leave(operation); }
 

@@ -133,15 +133,17 @@ class WaitGraph {
 
     // The wait blocks the calling thread.
     void block_this_thread() {
+      blocks_ = true;
       thread_ = Scheduler::current();
       thread_id_ = ThreadContext::here().id();
     }
-    bool blocks_a_thread() const { return thread_ != nullptr; }
+    bool blocks_a_thread() const { return blocks_; }
     std::string target_name() const;  // for messages
 
    private:
     friend class WaitGraph;
-    Scheduler* thread_ = nullptr;  // the wait blocks a thread of it; null: it blocks none
+    bool blocks_ = false;
+    Scheduler* thread_ = nullptr;  // the wait blocks a thread of it; null: of no scheduler, or none
     std::uint64_t thread_id_ = 0;
     const detail::TaskCore* ends_with_ = nullptr;
     LaneId target_lane_ = 0;
@@ -284,6 +286,7 @@ class WaitGraph {
   bool can_go_on_after(const Edge& edge) KEYWAY_REQUIRES(mutex_);
   void add_with_return(Search& search, Edge& edge) KEYWAY_REQUIRES(mutex_);
   static std::size_t waits_before_release(const WaiterNode& node);
+  void add_threads(Search& search, const Scheduler& scheduler) KEYWAY_REQUIRES(mutex_);
   void explore(Search& search) KEYWAY_REQUIRES(mutex_);
   void settle(Search& search) KEYWAY_REQUIRES(mutex_);
   std::vector<const Edge*> find_cycle(const Edge& edge, Search& search, const Scheduler*& short_of)

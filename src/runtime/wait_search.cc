@@ -230,6 +230,17 @@ bool WaitGraph::find_rivals(const Edge& edge, std::vector<std::vector<Edge*>>& r
   return false;
 }
 
+// Counts the scheduler's blocked threads, and adds their waits.
+void WaitGraph::add_threads(Search& search, const Scheduler& scheduler) {
+  if (!search.stuck_threads.emplace(&scheduler, blocked_threads(&scheduler)).second) return;
+  const auto blocked = blocked_.find(&scheduler);
+  if (blocked == blocked_.end()) return;
+  for (ThreadNode& thread : blocked->second) {
+    search.open_in_thread.emplace(&thread, thread.edges.size());
+    for (Edge& edge : thread.edges) add_with_return(search, edge);
+  }
+}
+
 // How many waits of a task must end before it lets go of the permits that it holds.
 std::size_t WaitGraph::waits_before_release(const WaiterNode& node) {
   return node.edges.size() - (node.gives_back_later() ? node.announced : 0);
@@ -327,13 +338,7 @@ void WaitGraph::explore(Search& search) {
         }
       }
     }
-    for (const Scheduler* scheduler : node.threads) {
-      if (!search.stuck_threads.emplace(scheduler, blocked_threads(scheduler)).second) continue;
-      for (ThreadNode& thread : blocked_.at(scheduler)) {
-        search.open_in_thread.emplace(&thread, thread.edges.size());
-        for (Edge& blocked : thread.edges) add_with_return(search, blocked);
-      }
-    }
+    for (const Scheduler* scheduler : node.threads) add_threads(search, *scheduler);
     search.nodes[i] = std::move(node);
   }
 }
@@ -528,16 +533,20 @@ bool WaitGraph::free_what_is_stuck(LaneId lane) {
       Search search(++searches_);
       for (WaiterNode& holder : found->second.holders) {
         for (Edge& edge : holder.edges) search.add(edge);
+        add_threads(search, holder.edges.front().waiter->owner().scheduler());
       }
       explore(search);
       settle(search);
+      const auto comes_free = [&](const Scheduler& scheduler) {
+        return search.stuck_threads.at(&scheduler) < scheduler.max_threads();
+      };
       const auto is_stuck = [](const Edge& edge) { return !edge.can_end_ && edge.can_give_back; };
-      // A return needs a thread: a waiter that blocks the last one would never get its permits back.
+      // A return needs a thread: if no thread comes free, the waiter would never get its permits back.
       const auto stuck =
           std::find_if(found->second.holders.begin(), found->second.holders.end(),
                        [&](const WaiterNode& one) KEYWAY_REQUIRES(mutex_) {
                          return std::any_of(one.edges.begin(), one.edges.end(), is_stuck) &&
-                                !threads_are_scarce(&one.edges.front().waiter->owner().scheduler());
+                                comes_free(one.edges.front().waiter->owner().scheduler());
                        });
       if (stuck == found->second.holders.end()) break;
       TaskCore& waiter = *stuck->edges.front().waiter;

@@ -211,6 +211,24 @@ plant_bug(gate_raise_serves_one "a raised global limit starts one waiting group 
   [[while (in_flight_ < limit_ && !line_.empty()) served]]
   [[while (in_flight_ < limit_ && !line_.empty() && !(planted("gate_raise_serves_one") && !served.lanes.empty())) served]])
 
+plant_bug(thread_for_a_while_not_seen "no task gives its permits back while all threads of its pool are blocked, although one of them goes on"
+  src/runtime/wait_search.cc
+  [[return search.stuck_threads.at(&scheduler) < scheduler.max_threads();]]
+  [[return planted("thread_for_a_while_not_seen") ? !threads_are_scarce(&scheduler) : search.stuck_threads.at(&scheduler) < scheduler.max_threads();]])
+
+plant_bug(submitter_does_not_wait "the graph does not know that a submitter waits for a coroutine that it starts"
+  src/runtime/task.cc
+  [[operation.is_awaited = true;
+  const CoroutineOnThread]]
+  [[if (planted("submitter_does_not_wait")) return call_as(operation, call, argument);
+  operation.is_awaited = true;
+  const CoroutineOnThread]])
+
+plant_bug(plain_thread_can_be_stopped "a stop of a branch is thought to end the wait of a thread outside of schedulers"
+  src/runtime/wait_graph.h
+  [[bool blocks_a_thread() const { return blocks_; }]]
+  [[bool blocks_a_thread() const { return planted("plain_thread_can_be_stopped") ? thread_ != nullptr : blocks_; }]])
+
 plant_bug(gate_keeps_served_permit "a returning task does not take the global permit of a lane whose turn has not run"
   src/groups/global_gate.cc
   [[while (in_flight_ >= limit_ && taken_ < served_) {]]

@@ -89,8 +89,9 @@ class CoroutinePart final : public Completion {
       task_.emplace(make());
       TaskAccess::start_here(*task_, *context_, *this);
     };
-    call_as(
-        context_->operation, [](void* call) { (*static_cast<decltype(start)*>(call))(); }, &start);
+    // The submitter may run the task, and have locks: until the coroutine is suspended, it waits for the coroutine.
+    auto* const call = core.holds_permits() ? &call_as : &call_before_caller_goes_on;
+    call(context_->operation, [](void* of) { (*static_cast<decltype(start)*>(of))(); }, &start);
     // acq_rel: the result is written before done(), and read after it.
     return first_has_come_.exchange(true, std::memory_order_acq_rel);
   }

@@ -48,6 +48,8 @@ inline TaskContext branch_of(const TaskContext& context) {
 void resume_as(const Operation& operation, std::coroutine_handle<> coroutine);
 // Calls call(argument) as the operation.
 void call_as(const Operation& operation, void (*call)(void*), void* argument);
+// The same for a coroutine that its submitter starts: the submitter cannot go on before the call returns.
+void call_before_caller_goes_on(const Operation& operation, void (*call)(void*), void* argument);
 // The calling coroutine resumes `operation` next, of which it was a part.
 void continue_as(const Operation& operation) noexcept;
 // The operation, that of a task's coroutine, is about to be destroyed. What the calling thread runs next is not part of it.
