@@ -128,6 +128,29 @@ TEST(WaitScale, ExecuteAllInATaskDoesNotLookAtAllItsWaitsForEachOfThem) {
   });
 }
 
+// A task of the same group holds a permit, and waits in the end for the task with the branches.
+TEST(WaitScale, ABranchThatReturnsDoesNotLookAtAllBranchesOfItsTask) {
+  expect_checks_stay([](int count) {
+    SimScheduler sim;
+    CountedChecks checks(sim);
+    GroupExecutor executor({.default_group = {.max_concurrency = 2}}, checks);
+    const auto await_one = [&](const char* group) -> Task<void> {
+      auto handle = executor.submit(group, [] {});
+      (void)co_await handle;
+    };
+    TaskHandle<void> whole = executor.submit("g", [&]() -> Task<void> {
+      co_await sleep_for(std::chrono::seconds(1));
+      std::vector<Task<void>> branches;
+      for (int i = 0; i < count; ++i) branches.push_back(await_one("g"));
+      co_await when_all(std::move(branches));
+    });
+    auto waits = executor.submit("h", [&]() -> Task<void> { (void)co_await whole; });
+    auto holds = executor.submit("g", [&]() -> Task<void> { (void)co_await waits; });
+    EXPECT_TRUE(holds.join().ok());
+    return checks.count();
+  });
+}
+
 // ---- time, where nothing counts
 
 TEST(WaitScale, TimePerWaitDoesNotGrowWithTheNumberOfWaiters) {

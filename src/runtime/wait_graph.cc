@@ -241,7 +241,8 @@ bool WaitGraph::came_back(const TaskCore& waiter, std::uint32_t units) {
   node.units = units;
   enter_lane_again(node);
   update_hold(node);
-  return lane_was_away;
+  // If another wait of the task gives the permits back, no other wait needs them for longer than a branch runs.
+  return lane_was_away && node.holds_permit;
 }
 
 void WaitGraph::leaves_again(TaskCore& waiter) {

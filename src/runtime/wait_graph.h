@@ -175,7 +175,8 @@ class WaitGraph {
   void end(Edge& edge) KEYWAY_EXCLUDES(mutex_);
 
   // `waiter` has its permits again, now `units` of its lane. The owner calls this before it counts
-  // them as the task's. True: waits that were accepted meanwhile may need the lane's permits.
+  // them as the task's. True: it holds permits of the lane while it waits in other branches, and waits that were accepted
+  // meanwhile may need them.
   bool came_back(const detail::TaskCore& waiter, std::uint32_t units) KEYWAY_EXCLUDES(mutex_);
   // `waiter` is about to give back again the permits that its waits need.
   void leaves_again(detail::TaskCore& waiter) KEYWAY_EXCLUDES(mutex_);
