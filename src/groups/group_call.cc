@@ -168,7 +168,8 @@ void GroupEngine::wait_for_room(TaskCore& task, detail::RoomWaiter& waiter) {
   if (conflated && task.extras().superseded.load(std::memory_order_relaxed)) {
     withdraw_superseded(task);
   }
-  if (table_.closed()) stop_taking();
+  // The caller may have lent its permits, so listeners and destructors run on other threads.
+  if (table_.closed()) endings_.add(close_intake());
 }
 
 bool GroupEngine::stop_waiting_for_room(TaskCore& task) {
@@ -214,10 +215,11 @@ Result<void> GroupEngine::call(TaskCore& task, std::size_t hash, CallerRuns call
     turn_away(task, RejectionReason::kWaitCycle);
     return begun;
   }
-  if (may_enter && waits && enqueue_if_room(task, hash)) {
+  if (may_enter && waits && enter_if_room(task, hash)) {
     caller.wait_for_end();
-  } else if (caller_runs == CallerRuns::kNever) {
+  } else if (caller_runs == CallerRuns::kNever || table_.closed()) {
     caller.give_up();  // before listeners and destructors of captures run
+    if (table_.closed()) refuse_closed(task);
     const RejectionReason reason = task.rejection();
     turn_away(task, reason);
     return detail::rejection_error(reason, task.group_key(), task.task_id());

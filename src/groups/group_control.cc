@@ -192,6 +192,11 @@ void GroupEngine::shutdown_group(std::string_view key) {
 
 void GroupEngine::stop_taking() {
   const QuietWatch::Use use(quiet_);
+  endings_.tell(close_intake());
+}
+
+// Returns the endings of the tasks that waited for room.
+std::vector<Ending> GroupEngine::close_intake() {
   table_.close();
   std::vector<Ending> endings;
   {
@@ -205,7 +210,7 @@ void GroupEngine::stop_taking() {
       aftermath.tell(*entry.waiter, false);
     }
   }
-  endings_.tell(std::move(endings));
+  return endings;
 }
 
 void GroupEngine::shutdown() {

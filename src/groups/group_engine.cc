@@ -105,6 +105,12 @@ GroupEngine::Rejected GroupEngine::enqueue(TaskCore& task, std::size_t hash, Lan
 
 // Also true for a task that conflation ended at once: see conflated_error().
 bool GroupEngine::enqueue_if_room(TaskCore& task, std::size_t hash) {
+  if (enter_if_room(task, hash)) return true;
+  if (table_.closed()) refuse_closed(task);
+  return false;
+}
+
+bool GroupEngine::enter_if_room(TaskCore& task, std::size_t hash) {
   const bool stands_in_line = intake_.has_line(task.group_key(), hash);
   if (!task.has_extras()) return !stands_in_line && enter_and_post(task, hash, nullptr);
   if (is_conflated(task)) {
@@ -143,17 +149,10 @@ void GroupEngine::expire_if_late(TaskCore& task) {
   if (scheduler_.now() >= task.extras().expires_at) expire(task);
 }
 
-// False if there is no room.
+// False if there is no room, or the executor is shut down.
 bool GroupEngine::enter_and_post(TaskCore& task, std::size_t hash, Lane* lane) {
-  LaneTable::Entered entered{};
-  {
-    Aftermath aftermath(scheduler_);
-    entered = intake_.enter(task, hash, lane, aftermath);
-  }
-  if (entered == LaneTable::Entered::kIn) [[likely]]
-    return true;
-  if (entered == LaneTable::Entered::kFull && !table_.closed()) return false;
-  refuse_closed(task);
+  Aftermath aftermath(scheduler_);
+  return intake_.enter(task, hash, lane, aftermath) == LaneTable::Entered::kIn;
 }
 
 // ---- run

@@ -75,7 +75,7 @@ class GroupEngine final : public LaneOwner,
     tell_listener([&](auto& listener) { listener.on_submitted(task.group_key(), task.task_id()); });
   }
   // True if the task has entered its queue. Otherwise the caller calls wait_for_room() or
-  // turn_away() next.
+  // turn_away() next. Throws Exception (kShutdown) if the executor is shut down.
   bool enqueue_if_room(detail::TaskCore& task, std::size_t hash);
   // Rejects a task because the WaitGraph refused the submitter's wait. Throws as enqueue() does.
   void refuse_wait(detail::TaskCore& task);
@@ -168,6 +168,8 @@ class GroupEngine final : public LaneOwner,
 
  private:
   // Submitting.
+  // enqueue_if_room() without user code: false also if the executor is shut down.
+  bool enter_if_room(detail::TaskCore& task, std::size_t hash);
   bool enter_and_post(detail::TaskCore& task, std::size_t hash, Lane* lane);
   bool enter_with_extras(detail::TaskCore& task, std::size_t hash, Lane* lane);
   void start_expiry(detail::TaskCore& task);
@@ -176,6 +178,7 @@ class GroupEngine final : public LaneOwner,
   Rejected end_full(detail::TaskCore& task, IfFull if_full);
   Rejected reject(detail::TaskCore& task);
   [[noreturn]] void refuse_closed(detail::TaskCore& task);
+  std::vector<Ending> close_intake();
   void count_outside(const detail::TaskCore& task, const LaneCounts& counts);
 
   // Tasks with the same id: see group_conflation.cc.

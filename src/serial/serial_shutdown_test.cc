@@ -11,8 +11,10 @@
 
 #include "keyway/group_executor.h"
 #include "keyway/serial_dispatcher.h"
+#include "runtime/wait_graph.h"
 #include "serial/serial_fixture.h"
 #include "serial/sticky_simulation.h"
+#include "support/at_end.h"
 #include "support/foreign_coroutine.h"
 #include "support/jobs.h"
 #include "support/own_process.h"
@@ -127,6 +129,27 @@ TEST_P(SerialShutdown, NothingIsTakenAfterwards) {
     EXPECT_FALSE(ran);
     EXPECT_EQ(dispatcher.stats().running, 0U);
     EXPECT_EQ(dispatcher.explain("a").waiting, 0U);
+  }
+}
+
+// A destructor of captures is user code: it runs when the caller has its permits again, and waits for nothing.
+TEST(SerialShutdownSimulated, ARefusedCallIsDestroyedWhenItsCallerHasItsPermits) {
+  testing::SimScheduler sim;
+  for (const OnFull on_full : {OnFull::kFailFast, OnFull::kCallerRuns}) {
+    SerialDispatcher dispatcher({.workers = 1, .on_full = on_full}, sim);
+    EXPECT_TRUE(dispatcher.shutdown(0s));
+    GroupExecutor executor({.global_max_in_flight = 1}, sim);
+    TaskHandle<void> calls;
+    std::string waited_for = "not destroyed";
+    calls = executor.submit("x", "calls", [&] {
+      const Result<void> result = dispatcher.run("a", [end = AtEnd([&] {
+                                                         waited_for = WaitGraph::instance().waits_for(
+                                                             detail::HandleAccess::core(calls));
+                                                       })] {});
+      EXPECT_EQ(result.error().code, ErrorCode::kShutdown);
+    });
+    EXPECT_TRUE(calls.join().ok());
+    EXPECT_EQ(waited_for, "");
   }
 }
 
