@@ -1,13 +1,12 @@
 // The search: which of the linked waits can end. wait_graph.cc links them.
+#include "runtime/wait_search.h"
+
 #include <algorithm>
-#include <string>
 #include <unordered_map>
-#include <unordered_set>
 #include <utility>
 #include <vector>
 
 #include "runtime/linked_wait.h"
-#include "runtime/wait_graph.h"
 
 namespace keyway {
 
@@ -16,120 +15,12 @@ using detail::TaskCore;
 
 namespace {
 
-std::string name_of_waiter(const WaitGraph::Edge& edge) {
-  return edge.waiter != nullptr ? detail::name_of(*edge.waiter)
-                                : detail::operation_name(edge.operation->id());
-}
-
 // A suspended coroutine may have the global permit that the return needs.
 bool return_needs_thread(const detail::TaskOwner& owner, const detail::TaskOwner::Need& need) {
   return need.thread || owner.has_gate();
 }
 
-// Whether the waiter shares the lock that it wants for itself, as seen by another operation of the cycle.
-bool is_upgrade(const WaitGraph::Edge& edge, const Operation& other) {
-  if (edge.lock == nullptr) return false;
-  const std::vector<std::uint64_t> holders = edge.lock->in_the_way_of(other);
-  return std::any_of(holders.begin(), holders.end(),
-                     [&](std::uint64_t holder) { return edge.operation->is_within(holder); });
-}
-
-// Key: a wait that needs a permit. Value: a wait of the task that holds the permit.
-using PermitHolders = std::unordered_map<const WaitGraph::Edge*, const WaitGraph::Edge*>;
-
-// `cycle`: begins with the refused wait. `short_of_threads`: the scheduler without a free thread,
-// or null.
-Error refusal(const std::vector<const WaitGraph::Edge*>& cycle, const PermitHolders& holders,
-              const Scheduler* short_of_threads) {
-  constexpr std::size_t kNamed = 8;  // a chain may be very long
-  const WaitGraph::Edge& refused = *cycle.front();
-  std::string message = "waiting for " + refused.target_name() + " would never end: ";
-  std::size_t locks = 0;
-  bool upgrades = false;
-  for (std::size_t i = 0; i < cycle.size(); ++i) {
-    const WaitGraph::Edge& edge = *cycle[i];
-    if (edge.lock != nullptr) ++locks;
-    upgrades = upgrades || is_upgrade(edge, *cycle[(i + 1) % cycle.size()]->operation);
-    if (i == kNamed) message += "; and " + std::to_string(cycle.size() - kNamed) + " more";
-    if (i >= kNamed) continue;
-    if (i > 0) message += "; ";
-    message += name_of_waiter(edge) + " waits for " + edge.target_name();
-    if (const auto holder = holders.find(&edge); holder != holders.end()) {
-      message += edge.task != nullptr ? ", which needs a permit that " : ", which ";
-      message += name_of_waiter(*holder->second) + " holds";
-    }
-  }
-  if (short_of_threads != nullptr) {
-    const std::size_t threads = short_of_threads->max_threads();
-    message += "; no thread would be left to run it, because " +
-               (threads == 1 ? "the only thread" : "all " + std::to_string(threads) + " threads") +
-               " would wait; wait by co_await, or " + short_of_threads->how_to_get_more_threads();
-    return {ErrorCode::kNoThread, std::move(message)};
-  }
-  if (locks == cycle.size() && upgrades) {
-    message +=
-        "; a reader that is to write must lock the key exclusively from the beginning, or release "
-        "it before";
-  } else if (locks == cycle.size()) {
-    message += "; take the keys in one order everywhere, or by lock_all()";
-  } else if (locks > 0) {
-    message += "; release the lock before the wait, or take the result after it";
-  } else {
-    message += "; take the result after this task, or use other keys";
-  }
-  return {ErrorCode::kWaitCycle, std::move(message)};
-}
-
 }  // namespace
-
-// One search: the visited edges, what each of them depends on, and what the edges that are not
-// known to end hold.
-struct WaitGraph::Search {
-  struct Node {
-    Edge* edge;
-    detail::TaskOwner::Need need{};  // of its target task, or of the waiter that returns
-    // The waits of the target, of the lock's holders or of the parts of the work, and the returns
-    // of these waiters.
-    std::vector<Edge*> all_must_end{};
-    std::vector<const Scheduler*> threads{};  // each needs a free thread
-    // For an await in a branch of when_any(): the waits of each other branch. The await ends if all
-    // waits of one of these branches can.
-    std::vector<std::vector<Edge*>> rivals{};
-    bool has_free_rival = false;  // another branch does not wait
-
-    bool ends_by_itself() const {
-      return edge->bounded || edge->over_ || has_free_rival ||
-             (edge->task != nullptr && edge->task->done());
-    }
-  };
-
-  explicit Search(std::uint64_t search_number) : number(search_number) {}
-
-  void add(Edge& edge) {
-    if (edge.seen_ == number) return;
-    edge.seen_ = number;
-    edge.can_end_ = false;
-    nodes.push_back({&edge});
-  }
-  // The waiter of `edge` can go on. Its thread is free if none of the thread's edges is open any
-  // more.
-  void let_thread_go(const Edge& edge) {
-    const auto thread = open_in_thread.find(edge.thread_node_);
-    if (thread != open_in_thread.end() && --thread->second == 0) {
-      --stuck_threads[edge.thread_node_->scheduler];
-    }
-  }
-
-  const std::uint64_t number;
-  std::vector<Node> nodes;
-  // For visited lanes and schedulers: the permits and threads of waits that are not known to end.
-  std::unordered_map<LaneId, std::uint64_t> stuck_permits;
-  std::unordered_map<const Scheduler*, std::uint64_t> stuck_threads;
-  // For each waiter and thread, the number of edges that are not known to end.
-  std::unordered_map<const WaiterNode*, std::size_t> open;
-  std::unordered_map<const ThreadNode*, std::size_t> open_in_thread;
-  PermitHolders permit_holders;  // for the message; filled by find_cycle()
-};
 
 WaitGraph::Edge* WaitGraph::return_after(const Edge& edge) {
   WaiterNode* node = edge.node_;
@@ -432,56 +323,6 @@ Result<void> WaitGraph::begin(Edge& edge, const WaitEdges* others) {
   if (!refused) return {};
   unlink(edge);
   return *std::move(refused);
-}
-
-// Follows the dependencies from `edge` until they close a cycle. `short_of`: a scheduler without a
-// free thread in it.
-std::vector<const WaitGraph::Edge*> WaitGraph::find_cycle(const Edge& edge, Search& search,
-                                                          const Scheduler*& short_of) {
-  std::vector<const Edge*> cycle;
-  std::unordered_set<const Edge*> in_cycle;
-  std::unordered_map<const Edge*, const Search::Node*> nodes;
-  for (const Search::Node& node : search.nodes) nodes.emplace(node.edge, &node);
-  const Edge* next = &edge;
-  if (edge.can_end_) {
-    cycle.push_back(&edge);
-    in_cycle.insert(&edge);
-    next = &edge.node_->comes_back;
-  }
-  while (next != nullptr && in_cycle.insert(next).second) {
-    cycle.push_back(next);
-    const Search::Node& node = *nodes.at(std::exchange(next, nullptr));
-    for (const Edge* dependency : node.all_must_end) {
-      if (next == nullptr && !dependency->can_end_) next = dependency;
-    }
-    const auto lane = node.need.room > 0 ? lanes_.find(node.edge->target_lane_) : lanes_.end();
-    if (next == nullptr && lane != lanes_.end() &&
-        search.stuck_permits[node.edge->target_lane_] + node.need.room > node.need.limit) {
-      for (const WaiterNode& holder : lane->second.holders) {
-        for (const Edge& held : holder.edges) {
-          if (next != nullptr || held.can_end_) continue;
-          next = &held;
-          search.permit_holders.emplace(node.edge, next);
-        }
-      }
-    }
-    for (const Scheduler* scheduler : node.threads) {
-      if (next != nullptr || search.stuck_threads[scheduler] < scheduler->max_threads()) continue;
-      short_of = scheduler;
-      for (const ThreadNode& thread : blocked_.at(scheduler)) {
-        for (const Edge& blocked : thread.edges) {
-          if (next == nullptr && !blocked.can_end_ && !in_cycle.contains(&blocked)) next = &blocked;
-        }
-      }
-    }
-  }
-  return cycle;
-}
-
-Error WaitGraph::refuse(const Edge& edge, Search& search) {
-  const Scheduler* short_of = nullptr;
-  const std::vector<const Edge*> cycle = find_cycle(edge, search, short_of);
-  return refusal(cycle, search.permit_holders, short_of);
 }
 
 // If the waits of the parts of `holder` cannot end, a wait for one of its locks is to blame.

@@ -539,7 +539,7 @@ plant_bug(return_not_waited_for "a task that wants its permit back counts as one
   [[if (Edge* returns = planted("return_not_waited_for") ? nullptr : return_after(edge)) node]])
 
 plant_bug(thread_free_too_early "a thread with several waits counts as free when one of them can end"
-  src/runtime/wait_search.cc
+  src/runtime/wait_search.h
   [[--thread->second == 0) {]]
   [[(--thread->second == 0 || planted("thread_free_too_early"))) {]])
 
@@ -657,7 +657,7 @@ plant_bug(eviction_closes_cycle "a lower limit found after evict_group() may lea
     made_room]])
 
 plant_bug(timeout_keeps_thread "a wait with a timeout counts as keeping its thread for ever"
-  src/runtime/wait_search.cc
+  src/runtime/wait_search.h
   [[if (thread != open_in_thread.end() && ]]
   [[if (thread != open_in_thread.end() && !planted("timeout_keeps_thread") && ]])
 
