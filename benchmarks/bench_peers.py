@@ -63,9 +63,19 @@ def all_names() -> list[str]:
     return [peer[0] for peer in CPP_PEERS] + list(GO_PEERS) + java
 
 
-def find_peers(wanted: set[str], bin_dir: Path, build_dir: Path) -> Found:
-    """Finds the C++ programs, and builds the Go and Java peers that are wanted."""
+def find_peers(wanted: set[str], bin_dir: Path, build_dir: Path, before: Path | None) -> Found:
+    """Finds the C++ programs, and builds the Go and Java peers that are wanted. `before`: the
+    programs of another build of Keyway, which take part as keyway_before and so on."""
     found = Found()
+    for name, program, workloads, _ in CPP_PEERS if before is not None else ():
+        if name not in wanted or not name.startswith("keyway"):
+            continue
+        path = before / program
+        if os.access(path, os.X_OK):
+            found.peers.append(Peer(f"{name}_before", (str(path.resolve()),), ("--peer", name),
+                                    workloads))
+        else:
+            found.skipped[f"{name}_before"] = f"no program {path}"
     for name, program, workloads, remedy in CPP_PEERS:
         if name not in wanted:
             continue

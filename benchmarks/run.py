@@ -6,6 +6,8 @@ examples:
   benchmarks/run.py --quick --only w1,w2        a first look, about a minute
   benchmarks/run.py --peers keyway,mutex_pool   only these two
   benchmarks/run.py --one-core                  and once more on one core
+  benchmarks/run.py --before ../old/build/release/benchmarks --peers keyway,keyway_locks
+                                                this build against an older one
 
 Every run is a fresh process. The peers take turns within a round, and the order rotates from
 round to round, so that a slow minute of the machine hits all of them. Compare by the column
@@ -257,6 +259,8 @@ def parse_options() -> argparse.Namespace:
                         help="a second pass of w1, w2, w5 and backlog, pinned to one core")
     parser.add_argument("--bin-dir", type=Path, default=Path("build/release/benchmarks"),
                         metavar="DIR", help="where the C++ programs are (default: %(default)s)")
+    parser.add_argument("--before", type=Path, metavar="DIR",
+                        help="the C++ programs of another build of Keyway, to compare with")
     parser.add_argument("--build-dir", type=Path, default=Path("build/bench-peers"), metavar="DIR",
                         help="where to build the Go and Java peers (default: %(default)s)")
     parser.add_argument("--json", type=Path, default=Path("build/bench.json"), metavar="FILE",
@@ -282,7 +286,8 @@ def split_names(parser: argparse.ArgumentParser, flag: str, text: str,
 
 def main() -> int:
     options = parse_options()
-    found = bench_peers.find_peers(set(options.peers), options.bin_dir, options.build_dir)
+    found = bench_peers.find_peers(set(options.peers), options.bin_dir, options.build_dir,
+                                   options.before)
     for name, reason in found.skipped.items():
         print(f"SKIPPED {name}: {reason}")
     report = {"started": datetime.datetime.now().astimezone().isoformat(timespec="seconds"),
