@@ -52,12 +52,12 @@ void expect_all_end(const std::function<void(ThreadPool&, GroupExecutor&)>& wait
 // The other thread of the pool is blocked by something that the library does not know.
 void expect_return(const std::function<void(GroupExecutor& other)>& wait) {
   expect_ends([&] {
-    ThreadPool pool({.threads = 2, .max_threads = 2});
-    GroupExecutor other({}, ThreadPoolOptions{.threads = 1});
-    GroupExecutor executor({.global_max_in_flight = 1}, pool);
     std::latch began(1);
     std::latch is_blocked(1);
     std::latch returned(1);
+    ThreadPool pool({.threads = 2, .max_threads = 2});  // its last item still uses the latches
+    GroupExecutor other({}, ThreadPoolOptions{.threads = 1});
+    GroupExecutor executor({.global_max_in_flight = 1}, pool);
     auto waits = executor.submit("a", [&] {
       began.count_down();
       is_blocked.wait();

@@ -10,8 +10,6 @@
 
 namespace keyway {
 
-using detail::Operation;
-
 namespace {
 
 std::string name_of_waiter(const WaitGraph::Edge& edge) {
@@ -19,10 +17,11 @@ std::string name_of_waiter(const WaitGraph::Edge& edge) {
                                 : detail::operation_name(edge.operation->id());
 }
 
-// Whether the waiter shares the lock that it wants for itself, as seen by another operation of the cycle.
-bool is_upgrade(const WaitGraph::Edge& edge, const Operation& other) {
-  if (edge.lock == nullptr) return false;
-  const std::vector<std::uint64_t> holders = edge.lock->in_the_way_of(other);
+// Whether the waiter shares the lock that it wants for itself. `next`: the next edge of the cycle; the edge of a return has
+// no operation.
+bool is_upgrade(const WaitGraph::Edge& edge, const WaitGraph::Edge& next) {
+  if (edge.lock == nullptr || next.operation == nullptr) return false;
+  const std::vector<std::uint64_t> holders = edge.lock->in_the_way_of(*next.operation);
   return std::any_of(holders.begin(), holders.end(),
                      [&](std::uint64_t holder) { return edge.operation->is_within(holder); });
 }
@@ -42,7 +41,7 @@ Error refusal(const std::vector<const WaitGraph::Edge*>& cycle, const PermitHold
   for (std::size_t i = 0; i < cycle.size(); ++i) {
     const WaitGraph::Edge& edge = *cycle[i];
     if (edge.lock != nullptr) ++locks;
-    upgrades = upgrades || is_upgrade(edge, *cycle[(i + 1) % cycle.size()]->operation);
+    upgrades = upgrades || is_upgrade(edge, *cycle[(i + 1) % cycle.size()]);
     if (i == kNamed) message += "; and " + std::to_string(cycle.size() - kNamed) + " more";
     if (i >= kNamed) continue;
     if (i > 0) message += "; ";
