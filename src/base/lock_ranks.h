@@ -35,6 +35,8 @@ enum class LockRank : std::uint8_t {
 
   // ---- groups and runtime: state of several lanes
 
+  // GroupEngine: changes of the global limit. Under it: everything below.
+  kGlobalLimit,
   // ThreadPool: its idle listeners. Under it: the listeners' calls, which free idle lanes.
   kPoolListeners,
   // GroupState: an adaptive limit. Under it: nothing.
@@ -118,6 +120,8 @@ constexpr const char* name_of(LockRank rank) {
       return "Pipeline's failure mutex";
     case LockRank::kBatchLine:
       return "BatchLine's mutex";
+    case LockRank::kGlobalLimit:
+      return "GroupEngine's global limit";
     case LockRank::kPoolListeners:
       return "ThreadPool's listeners mutex";
     case LockRank::kWaitGraph:

@@ -1,5 +1,6 @@
 // Control of a running executor: limits, pause, drain, shutdown, statistics.
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "groups/blocked_wait.h"
@@ -74,6 +75,7 @@ Result<void> GroupEngine::set_global_limit(int limit) {
   }
   Aftermath aftermath(scheduler_);
   const auto permits = static_cast<std::uint32_t>(limit);
+  MutexLock lock(global_limit_mutex_);  // two callers leave the same limit in both
   intake_.set_global_limit(permits, aftermath);
   dispatch_.set_global_limit(permits, aftermath);
   return {};
@@ -186,8 +188,19 @@ void GroupEngine::shutdown_group(std::string_view key) {
     quiet_.changed();
   }
   table_.unpin(*lane);
-  findable_.request_stop([&](const TaskCore& task) { return task.group_key() == key; });
-  endings_.tell(std::move(endings));
+  end_drained(std::move(endings), [&](const TaskCore& task) { return task.group_key() == key; });
+}
+
+// Also asks the running tasks for which `wanted` holds to stop. A stop callback is user code, and may wait for a drained
+// task, or for another task that is to stop: so one queue has all of them, and helpers go on while a callback blocks.
+template <class Wanted>
+void GroupEngine::end_drained(std::vector<Ending> endings, Wanted wanted) {
+  std::vector<Ending> all;
+  for (detail::CoreReference& task : findable_.find(wanted)) {
+    all.push_back({.task = task.release(), .asks_to_stop = true});
+  }
+  std::ranges::move(endings, std::back_inserter(all));
+  endings_.tell(std::move(all));
 }
 
 void GroupEngine::stop_taking() {
@@ -216,6 +229,7 @@ std::vector<Ending> GroupEngine::close_intake() {
 void GroupEngine::shutdown() {
   const QuietWatch::Use use(quiet_);
   stop_taking();
+  stops_all_.store(true, std::memory_order_relaxed);  // see run_task()
   std::vector<Ending> endings;
   {
     Aftermath aftermath(scheduler_);
@@ -228,8 +242,7 @@ void GroupEngine::shutdown() {
     dispatch_.end_rates(aftermath);
     quiet_.changed();
   }
-  findable_.request_stop([](const TaskCore&) { return true; });
-  endings_.tell(std::move(endings));
+  end_drained(std::move(endings), [](const TaskCore&) { return true; });
 }
 
 std::optional<TimePoint> GroupEngine::deadline_after(Duration timeout) const {

@@ -248,8 +248,11 @@ bool GroupEngine::run_task(TaskCore& task, std::uint64_t number, TimePoint now,
   const bool findable = is_findable(task);
   if (findable) {
     findable_.add(task);
+    // relaxed: shutdown() stores the flag before it looks for running tasks, under the mutex that add() locked.
     const Lane* lane = task.lane();
-    if (lane != nullptr && lane->stop_wanted(number)) task.operations().request_stop(task);
+    const bool stops =
+        lane != nullptr ? lane->stop_wanted(number) : stops_all_.load(std::memory_order_relaxed);
+    if (stops) task.operations().request_stop(task);
   }
   bool ended = false;
   {

@@ -179,6 +179,8 @@ class GroupEngine final : public LaneOwner,
   Rejected reject(detail::TaskCore& task);
   [[noreturn]] void refuse_closed(detail::TaskCore& task);
   std::vector<Ending> close_intake();
+  template <class Wanted>
+  void end_drained(std::vector<Ending> endings, Wanted wanted);
   void count_outside(const detail::TaskCore& task, const LaneCounts& counts);
 
   // Tasks with the same id: see group_conflation.cc.
@@ -289,6 +291,9 @@ class GroupEngine final : public LaneOwner,
   ConflationTable conflation_;
   const std::unique_ptr<GroupObserver> observer_;  // null: GroupPolicy::observe is false
   const bool watches_ends_;                        // run_turn() calls watch_end() for each task
+
+  detail::Atomic<bool> stops_all_{false};  // after shutdown(): tasks without a lane, too
+  Mutex<LockRank::kGlobalLimit> global_limit_mutex_;
 
   Mutex<LockRank::kPausedGroups> paused_mutex_;
   bool no_more_pauses_ KEYWAY_GUARDED_BY(paused_mutex_) = false;  // after shutdown()

@@ -53,6 +53,7 @@ GroupEngine::Rejected GroupEngine::reject(TaskCore& task) {
     }
   }
   task.set_ending(false);
+  if (table_.closed()) refuse_closed(task);  // meanwhile
   if (what == RejectionPolicy::kCallerRuns) {
     run_by_caller(task);
     return std::nullopt;

@@ -32,27 +32,24 @@ class RunningTasks {
     shard.tasks.erase(&task);
   }
 
-  // Requests stop of the tasks for which `wanted` holds, the longest running first: in an order that does not depend on
-  // where they lie in memory, so that a simulation can be replayed. Stop callbacks run without a lock.
+  // The tasks for which `wanted` holds, with a reference to each. The longest running first: in an order that does not
+  // depend on where they lie in memory, so that a simulation can be replayed.
   template <class Wanted>
-  void request_stop(Wanted wanted) {
-    std::vector<detail::TaskCore*> found;
+  std::vector<detail::CoreReference> find(Wanted wanted) {
+    std::vector<detail::CoreReference> found;
     for (Shard& shard : shards_) {
       MutexLock lock(shard.mutex);
       for (detail::TaskCore* task : shard.tasks) {
         if (!wanted(*task)) continue;
         task->retain();
-        found.push_back(task);
+        found.emplace_back(task);
       }
     }
-    const auto place = [](const detail::TaskCore* task) {
+    const auto place = [](const detail::CoreReference& task) {
       return std::tuple(task->started(), task->group_key(), task->task_id());
     };
     std::ranges::sort(found, {}, place);
-    for (detail::TaskCore* task : found) {
-      task->operations().request_stop(*task);
-      task->release();
-    }
+    return found;
   }
 
   // Since when it runs, if it is here.

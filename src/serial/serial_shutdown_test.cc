@@ -142,15 +142,36 @@ TEST(SerialShutdownSimulated, ARefusedCallIsDestroyedWhenItsCallerHasItsPermits)
     TaskHandle<void> calls;
     std::string waited_for = "not destroyed";
     calls = executor.submit("x", "calls", [&] {
-      const Result<void> result = dispatcher.run("a", [end = AtEnd([&] {
-                                                         waited_for = WaitGraph::instance().waits_for(
-                                                             detail::HandleAccess::core(calls));
-                                                       })] {});
+      const Result<void> result = dispatcher.run(
+          "a", [end = AtEnd([&] {
+                  waited_for = WaitGraph::instance().waits_for(detail::HandleAccess::core(calls));
+                })] {});
       EXPECT_EQ(result.error().code, ErrorCode::kShutdown);
     });
     EXPECT_TRUE(calls.join().ok());
     EXPECT_EQ(waited_for, "");
   }
+}
+
+// Work that begins after the stop requests, as a part of work that was asked.
+TEST_P(SerialShutdown, WorkOfTheOwnLaneThatBeginsLaterIsAskedToStop) {
+  expect_ends([&] {
+    SerialDispatcher dispatcher(options());
+    const auto until_stopped = [](std::stop_token stop) {
+      while (!stop.stop_requested()) std::this_thread::sleep_for(100us);
+    };
+    std::latch began(1);
+    ASSERT_TRUE(dispatcher
+                    .post("a",
+                          [&](std::stop_token stop) {
+                            began.count_down();
+                            until_stopped(stop);
+                            EXPECT_TRUE(dispatcher.run("a", until_stopped).ok());
+                          })
+                    .ok());
+    began.wait();
+    EXPECT_FALSE(dispatcher.shutdown(1ms));
+  });
 }
 
 TEST_P(SerialShutdown, WhatRunsMayStillCallItsOwnLane) {
