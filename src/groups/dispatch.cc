@@ -32,6 +32,20 @@ void Dispatch::pass_permit_on(Lane& lane, Aftermath& aftermath) {
   if (next.returner != nullptr) next.returner->go_on(aftermath);
 }
 
+bool Dispatch::enter_by_shares(Lane& lane, Aftermath& aftermath) {
+  GlobalGate::Lanes served;
+  const bool has_permit = gate_->enter_by_shares(lane, served);
+  if (has_permit) table_.pin(lane);
+  for (Lane* other : served) aftermath.post(*other);
+  return has_permit;
+}
+
+void Dispatch::leave_to_others(Lane& lane, Aftermath& aftermath) {
+  GlobalGate::Lanes served;
+  gate_->turn_over(lane, served);
+  for (Lane* other : served) aftermath.post(*other);
+}
+
 void Dispatch::set_global_limit(std::uint32_t limit, Aftermath& aftermath) {
   GlobalGate::Served served = gate_->set_limit(limit);
   for (Lane* lane : served.lanes) aftermath.post(*lane);
@@ -40,7 +54,8 @@ void Dispatch::set_global_limit(std::uint32_t limit, Aftermath& aftermath) {
 
 // A lane holds no global permit while a pause or a rate holds its turn. True: the lane had one, and
 // the caller gives it back after it has stored the turn. REQUIRES: the caller still has the turn.
-bool Dispatch::take_served_permit(Lane& lane) {
+bool Dispatch::take_served_permit(Lane& lane, Aftermath& aftermath) {
+  turn_over(lane, aftermath);
   if (gate_ == nullptr || !gate_->claim_unused(lane)) return false;
   pin_for_gate(lane);  // leave_gate() unpins
   return true;
@@ -77,7 +92,7 @@ bool Dispatch::hold(Lane& lane, Aftermath& aftermath) {
   {
     MutexLock lock(mutex_);
     if (!paused_.load(std::memory_order_relaxed) || lane.somebody_returns()) return false;
-    had_permit = take_served_permit(lane);
+    had_permit = take_served_permit(lane, aftermath);
     held_at_[&lane] = held_.insert(held_.end(), &lane);
   }
   if (had_permit) leave_gate(lane, aftermath);
@@ -96,7 +111,7 @@ Dispatch::Admitted Dispatch::admit_rated(Lane& lane, GroupState& state, Aftermat
     has_token = state.tokens->try_take(now, 0) && state.tokens->next_at() <= now;
   }
   if (!has_token && park(lane, state, aftermath)) return Admitted::kNo;
-  if (gate_ != nullptr && !enter_gate(lane)) return Admitted::kNo;
+  if (gate_ != nullptr && !enter_gate(lane, aftermath)) return Admitted::kNo;
   if (!has_token) return Admitted::kYes;
   SpinGuard guard(state.tokens_lock);
   const bool taken = state.tokens->try_take(scheduler_.now());
@@ -125,7 +140,7 @@ bool Dispatch::park(Lane& lane, GroupState& state, Aftermath& aftermath) {
       SpinGuard guard(state.tokens_lock);
       until = state.tokens->next_at();
     }
-    had_permit = take_served_permit(lane);
+    had_permit = take_served_permit(lane, aftermath);
     parked_.insert(&lane);
     scheduler_.add_timer(state.token_timer, until);
   }

@@ -37,12 +37,17 @@ class Dispatch {
       return Admitted::kNo;
     if (state != nullptr && state->tokens) [[unlikely]]
       return admit_rated(lane, *state, aftermath);
-    return gate_ == nullptr || enter_gate(lane) ? Admitted::kYes : Admitted::kNo;
+    return gate_ == nullptr || enter_gate(lane, aftermath) ? Admitted::kYes : Admitted::kNo;
   }
   // For a token that was not needed: the worker took a task that returns from a wait, or found no
   // task.
   void give_token_back(Lane& lane, Aftermath& aftermath) KEYWAY_EXCLUDES(mutex_);
 
+  // After kYes: no task was taken, or the turn was not posted again.
+  void turn_over(Lane& lane, Aftermath& aftermath) {
+    if (shares_) [[unlikely]]
+      leave_to_others(lane, aftermath);
+  }
   // Gives a global permit of `lane` back. Without shares, the lane may be freed already.
   void leave_gate(Lane& lane, Aftermath& aftermath) {
     if (gate_ != nullptr) pass_permit_on(lane, aftermath);
@@ -51,6 +56,7 @@ class Dispatch {
   // go_on() later.
   bool enter_gate_again(GlobalGate::Returner& returner) { return gate_->enter_again(returner); }
   bool has_gate() const { return gate_ != nullptr; }
+  bool by_shares() const { return shares_; }
   // Whether a worker should end its turn after each task.
   bool contended() const {
     return (gate_ != nullptr && gate_->contended()) || paused_.load(std::memory_order_acquire);
@@ -79,16 +85,16 @@ class Dispatch {
 
  private:
   void pass_permit_on(Lane& lane, Aftermath& aftermath);
-  bool enter_gate(Lane& lane) {
-    if (!gate_->enter(lane)) return false;
-    pin_for_gate(lane);
-    return true;
+  bool enter_gate(Lane& lane, Aftermath& aftermath) {
+    return shares_ ? enter_by_shares(lane, aftermath) : gate_->enter(lane);
   }
+  bool enter_by_shares(Lane& lane, Aftermath& aftermath);
+  void leave_to_others(Lane& lane, Aftermath& aftermath);
   Admitted admit_rated(Lane& lane, GroupState& state, Aftermath& aftermath) KEYWAY_EXCLUDES(mutex_);
   bool hold(Lane& lane, Aftermath& aftermath) KEYWAY_EXCLUDES(mutex_);
   bool park(Lane& lane, GroupState& state, Aftermath& aftermath) KEYWAY_EXCLUDES(mutex_);
   void unpark(Lane& lane, Aftermath& aftermath) KEYWAY_EXCLUDES(mutex_);
-  bool take_served_permit(Lane& lane) KEYWAY_REQUIRES(mutex_);
+  bool take_served_permit(Lane& lane, Aftermath& aftermath) KEYWAY_REQUIRES(mutex_);
 
   // Constant after construction.
   Scheduler& scheduler_;

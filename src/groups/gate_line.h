@@ -2,9 +2,10 @@
 //
 // By arrival: in the order they came. By age: whose next task was submitted first, as far as it was known when the lane
 // came. By shares: lanes with fewer permits than they were promised come first; then start-time fair queueing decides.
-// Each permit moves its lane on by 1 / weight, and the lane that is least far on comes next. A served lane leaves the
-// line until its turn has run; others may be served meanwhile, and it must not lose its share by that. So a lane comes back
-// where it was, unless it was away longer than its turn can take: then it starts where the others are by now.
+// Each permit moves its lane on by 1 / weight, and the lane that is least far on comes next. A served lane is out of the
+// line until its turn comes again; it must not lose its share by that. So until it comes, or says that it does not, it is
+// *coming*: it keeps its place, and a lane with a later place does not get a permit before it. A lane that was away
+// starts where the others are by now.
 //
 // Thread safety: the gate's lock.
 #pragma once
@@ -16,6 +17,8 @@
 #include <limits>
 #include <queue>
 #include <set>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "groups/group_state.h"
@@ -39,10 +42,10 @@ class GateLine {
       case GateOrder::kAge:
         return aged_.push({age, ++number_, &lane});
       case GateOrder::kShares:
-        return insert(lane, limit);
+        return arrive(lane, limit);
     }
   }
-  // For one that had been served, and was not after all.
+  // For a lane that had been served, and was not after all.
   void push_front(Lane& lane) {
     switch (order_) {
       case GateOrder::kArrival:
@@ -50,11 +53,19 @@ class GateLine {
       case GateOrder::kAge:
         return aged_.push({std::numeric_limits<std::int64_t>::min(), ++number_, &lane});
       case GateOrder::kShares:
+        not_coming(lane);
         GroupState::of(lane).served_until -= kRound / GroupState::of(lane).weight;
-        return insert(lane, std::numeric_limits<std::uint32_t>::max());
+        return insert(lane);
     }
   }
 
+  // Whether the first lane may have a free permit. By shares: not while a lane with an earlier place is coming.
+  // REQUIRES: not empty.
+  bool can_serve() const {
+    return coming_.empty() || ranked_.begin()->compare(*coming_.begin()) <= 0;
+  }
+
+  // By shares, the lane is coming from now on.
   // REQUIRES: not empty.
   Lane& pop() {
     if (order_ == GateOrder::kArrival) {
@@ -68,22 +79,36 @@ class GateLine {
       return lane;
     }
     const Place first = *ranked_.begin();
-    ranked_.erase(ranked_.begin());
+    auto node = ranked_.extract(ranked_.begin());
     GroupState& state = GroupState::of(*first.lane);
-    state.place = 0;
-    now_ = std::max(now_, first.start);
+    // What a lane gets by its guarantee may be more than its share, and says nothing about where the others are.
+    if (first.waits_longer) now_ = std::max(now_, first.start);
     state.served_until = first.start + kRound / state.weight;
     state.served_as = ++served_;
+    state.coming = true;
+    node.value() = place_of(*first.lane);
+    coming_.insert(std::move(node));
     return *first.lane;
+  }
+
+  // By shares: if the lane is coming, it is not any more.
+  void not_coming(Lane& lane) {
+    GroupState& state = GroupState::of(lane);
+    if (!state.coming) return;
+    coming_.erase(place_of(lane));
+    state.coming = false;
+    state.place = 0;
   }
 
   // The lane has more or fewer permits than before.
   void permits_changed(Lane& lane) {
     GroupState& state = GroupState::of(lane);
     if (state.place == 0 || state.claims == claims(state)) return;
-    ranked_.erase(place_of(lane));
+    std::set<Place>& places = state.coming ? coming_ : ranked_;
+    auto node = places.extract(place_of(lane));
     state.claims = claims(state);
-    ranked_.insert(place_of(lane));
+    node.value() = place_of(lane);
+    places.insert(std::move(node));
   }
 
  private:
@@ -95,6 +120,10 @@ class GateLine {
     std::uint64_t number = 0;
     Lane* lane = nullptr;
     auto operator<=>(const Place&) const = default;
+    // Equal if neither need wait for the other.
+    std::strong_ordering compare(const Place& other) const {
+      return std::tie(waits_longer, start) <=> std::tie(other.waits_longer, other.start);
+    }
   };
   static bool claims(const GroupState& state) { return state.permits < state.guaranteed; }
   static Place place_of(Lane& lane) {
@@ -102,10 +131,15 @@ class GateLine {
     return {!state.claims, state.served_until, state.place, &lane};
   }
   // `longest_turn`: as many other permits as may be given out while the turn of a served lane runs.
-  void insert(Lane& lane, std::uint32_t longest_turn) {
+  void arrive(Lane& lane, std::uint32_t longest_turn) {
     GroupState& state = GroupState::of(lane);
-    const bool was_away = state.served_as == 0 || served_ - state.served_as > longest_turn;
+    const bool was_away = !state.coming || served_ - state.served_as > longest_turn;
+    not_coming(lane);
     if (was_away) state.served_until = std::max(state.served_until, now_);
+    insert(lane);
+  }
+  void insert(Lane& lane) {
+    GroupState& state = GroupState::of(lane);
     state.place = ++number_;
     state.claims = claims(state);
     ranked_.insert(place_of(lane));
@@ -122,6 +156,7 @@ class GateLine {
   std::deque<Lane*> lanes_;
   std::priority_queue<Aged, std::vector<Aged>, std::greater<>> aged_;
   std::set<Place> ranked_;
+  std::set<Place> coming_;
   std::uint64_t now_ = 0;
   std::uint64_t number_ = 0;
   std::uint64_t served_ = 0;

@@ -13,12 +13,13 @@ namespace {
 
 constexpr std::uint32_t kLimit = 4;
 
-// The lanes "light" and "heavy", whose weights are 1 and 3.
+// The lanes "light" and "heavy", whose weights are 1 and 3, and "vip", which has a guarantee of one.
 class GateLineByShares : public ::testing::Test, private LaneOwner {
  protected:
   ~GateLineByShares() override {
     table_.unpin(light_);
     table_.unpin(heavy_);
+    table_.unpin(vip_);
   }
   // Serves the first lane. Its turn has run before the next one is served, unless it is `late`.
   void serve(const Lane* late = nullptr) {
@@ -32,7 +33,9 @@ class GateLineByShares : public ::testing::Test, private LaneOwner {
   void run_turn(Lane&, Turn&) override {}
   std::unique_ptr<LaneExtension> extend(Lane& lane) override {
     return std::make_unique<GroupState>(dispatch_, lane,
-                                        GroupLimits{.weight = lane.key() == "heavy" ? 3 : 1}, sim_);
+                                        GroupLimits{.weight = lane.key() == "heavy" ? 3 : 1,
+                                                    .guaranteed = lane.key() == "vip" ? 1 : 0},
+                                        sim_);
   }
 
   testing::SimScheduler sim_;
@@ -43,6 +46,7 @@ class GateLineByShares : public ::testing::Test, private LaneOwner {
   GateLine line_{GateOrder::kShares};
   Lane& light_ = table_.pin("light", LaneTable::hash("light"), {});
   Lane& heavy_ = table_.pin("heavy", LaneTable::hash("heavy"), {});
+  Lane& vip_ = table_.pin("vip", LaneTable::hash("vip"), {});
   std::string order_;
 };
 
@@ -62,6 +66,44 @@ TEST_F(GateLineByShares, ALaneDoesNotLoseItsShareWhileItsTurnIsOnItsWay) {
   push(heavy_);
   for (int i = 0; i < 9; ++i) serve();
   EXPECT_EQ(order_, "lhlhhhhhlhhh");
+}
+
+TEST_F(GateLineByShares, ALaneThatIsComingHoldsBackThoseWithALaterPlace) {
+  push(light_);
+  push(heavy_);
+  serve();
+  serve(/*late=*/&heavy_);
+  EXPECT_FALSE(line_.can_serve()) << "heavy is coming, and is less far on";
+  line_.not_coming(heavy_);
+  EXPECT_TRUE(line_.can_serve());
+  push(heavy_);
+  EXPECT_TRUE(line_.can_serve());
+}
+
+TEST_F(GateLineByShares, LanesThatAreEquallyFarOnDoNotWaitForEachOther) {
+  push(light_);
+  push(heavy_);
+  serve(/*late=*/&light_);
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_TRUE(line_.can_serve());
+    serve();
+  }
+  EXPECT_TRUE(line_.can_serve()) << "one permit of light is three of heavy";
+  serve();
+  EXPECT_FALSE(line_.can_serve());
+  EXPECT_EQ(order_, "lhhhh");
+}
+
+TEST_F(GateLineByShares, ALaneBelowItsGuaranteeIsAwaitedWhateverItsShare) {
+  push(light_);
+  push(vip_);
+  serve(/*late=*/&light_);
+  for (int i = 0; i < 5; ++i) serve(/*late=*/i < 4 ? nullptr : &vip_);
+  push(light_);
+  EXPECT_FALSE(line_.can_serve()) << "vip is coming, and has less than it was guaranteed";
+  GroupState::of(vip_).permits = 1;
+  line_.permits_changed(vip_);
+  EXPECT_TRUE(line_.can_serve());
 }
 
 TEST_F(GateLineByShares, ALaneThatWasAwayDoesNotCatchUp) {

@@ -21,20 +21,7 @@ std::int64_t age_of_next(const Lane& lane) {
 bool GlobalGate::enter(Lane& lane) {
   {
     SpinGuard guard(lock_);
-    if (lane.has_global_permit) {
-      const bool has_it = claim(lane);
-      if (has_it && in_flight_ <= limit_) return true;
-      // A returner has taken the permit, or the limit went down: back in line, in front.
-      if (has_it) take_back(lane);
-      over_.store(in_flight_ > limit_, std::memory_order_relaxed);
-      if (in_flight_ < limit_) {
-        give(lane);
-        return true;
-      }
-      line_.push_front(lane);
-      in_line_.fetch_add(1, std::memory_order_relaxed);
-      return false;
-    }
+    if (lane.has_global_permit) return enter_served(lane);
     if (order_ != GateOrder::kAge) return enter_or_stand_in_line(lane, 0);
     if (in_flight_ < limit_) {
       give(lane);
@@ -54,6 +41,46 @@ bool GlobalGate::enter_or_stand_in_line(Lane& lane, std::int64_t age) {
   line_.push(lane, age, limit_);
   in_line_.fetch_add(1, std::memory_order_relaxed);
   return false;
+}
+
+bool GlobalGate::enter_by_shares(Lane& lane, Lanes& served) {
+  SpinGuard guard(lock_);
+  if (lane.has_global_permit) return enter_served(lane);
+  line_.push(lane, 0, limit_);
+  in_line_.fetch_add(1, std::memory_order_relaxed);
+  bool has_permit = false;
+  while (can_serve()) {
+    Lane& next = serve_first();
+    if (&next != &lane) {
+      served.push_back(&next);
+      continue;
+    }
+    lane.has_global_permit = false;
+    --served_;
+    has_permit = true;
+  }
+  return has_permit;
+}
+
+bool GlobalGate::enter_served(Lane& lane) {
+  const bool has_it = claim(lane);
+  if (has_it && in_flight_ <= limit_) return true;
+  // A returner has taken the permit, or the limit went down: back in line, in front.
+  if (has_it) take_back(lane);
+  over_.store(in_flight_ > limit_, std::memory_order_relaxed);
+  if (in_flight_ < limit_) {
+    give(lane);
+    return true;
+  }
+  line_.push_front(lane);
+  in_line_.fetch_add(1, std::memory_order_relaxed);
+  return false;
+}
+
+void GlobalGate::turn_over(Lane& lane, Lanes& served) {
+  SpinGuard guard(lock_);
+  line_.not_coming(lane);
+  serve_lanes(served);
 }
 
 Lane& GlobalGate::serve_first() {
@@ -85,7 +112,7 @@ GlobalGate::Next GlobalGate::leave(Lane& lane) {
   over_.store(in_flight_ > limit_, std::memory_order_relaxed);
   if (in_flight_ >= limit_) return {};
   if (!returners_.empty()) return {.returner = &serve_returner()};
-  if (!line_.empty()) return {.lane = &serve_first()};
+  if (can_serve()) return {.lane = &serve_first()};
   return {};
 }
 
@@ -103,7 +130,8 @@ GlobalGate::Served GlobalGate::set_limit(std::uint32_t limit) {
   limit_ = limit;
   over_.store(in_flight_ > limit_, std::memory_order_relaxed);
   while (in_flight_ < limit_ && !returners_.empty()) served.returners.push_back(&serve_returner());
-  while (in_flight_ < limit_ && !line_.empty()) served.lanes.push_back(&serve_first());
+  if (shares_) note_spare();
+  serve_lanes(served.lanes);
   return served;
 }
 

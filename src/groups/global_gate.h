@@ -4,6 +4,11 @@
 // and keeps its turn; a permit that comes free goes to the first in line. So the order in which lanes
 // came is kept, and round robin with it; or that of their oldest tasks; or what the groups were promised: see GateLine.
 //
+// By shares, a lane that was served is *coming* until turn_over() or until it has come again. Meanwhile lanes with a later place
+// stand in line even if permits are free, because the turns of a lane come one after another: otherwise the lanes would
+// take turns, whatever their weights. A permit stays free only while a lane is coming, and each coming lane calls
+// enter() or turn_over(), which serve the lanes in line.
+//
 // A lane that is served has a permit before its turn runs, and its turn needs a thread. All threads may be blocked by tasks
 // that wait for a permit to return, so a returner takes the permit of a served lane whose turn has not run. The first such
 // lane whose turn runs finds the permit gone, and stands in line again, in front.
@@ -36,13 +41,21 @@ class GlobalGate {
     ~Returner() = default;
   };
 
-  // By shares: every lane has a GroupState, and is not freed while it has a permit.
+  // By shares: every lane has a GroupState, and is not freed while it has a permit or is coming.
   GlobalGate(std::uint32_t limit, GateOrder order)
       : order_(order), shares_(order == GateOrder::kShares), limit_(limit), line_(order) {}
 
   // True: the lane has a permit. False: it stands in line, and will come out of leave().
-  // REQUIRES: the caller has the lane's turn.
+  // REQUIRES: the caller has the lane's turn, and lanes are not served by shares.
   bool enter(Lane& lane) KEYWAY_EXCLUDES(lock_);
+  // The same by shares. `served`: lanes in line that got permits, too; the caller posts them. If the lane has a permit, it
+  // is coming from now on: after the caller has taken from it, it posts the turn again or calls turn_over().
+  using Lanes = std::vector<Lane*>;
+  bool enter_by_shares(Lane& lane, Lanes& served) KEYWAY_EXCLUDES(lock_);
+  // By shares: the turn of the lane is over, or is kept elsewhere. The lane is not coming any more, and lanes that stood in
+  // line behind it may get permits. May be called late, when the lane has come with its next turn.
+  // REQUIRES: the lane is not freed.
+  void turn_over(Lane& lane, Lanes& served) KEYWAY_EXCLUDES(lock_);
 
   // Gives a permit of `lane` back. If it goes to another lane, the caller posts that lane; if it
   // goes to a returner, the caller calls go_on().
@@ -64,15 +77,17 @@ class GlobalGate {
   // A higher limit applies at once, a lower one as tasks end. Returns the lanes and returners that
   // got a permit.
   struct Served {
-    std::vector<Lane*> lanes;
+    Lanes lanes;
     std::vector<Returner*> returners;
   };
   [[nodiscard]] Served set_limit(std::uint32_t limit) KEYWAY_EXCLUDES(lock_);
 
-  // Whether whoever has a permit should give it back after its task: others stand in line, or more
-  // are out than the limit allows by now. relaxed: a hint.
+  // Whether a worker with a permit should give it back after its task: others stand in line for it, or
+  // more are out than the limit allows by now. relaxed: a hint.
   bool contended() const {
-    return in_line_.load(std::memory_order_relaxed) > 0 || over_.load(std::memory_order_relaxed);
+    if (in_line_.load(std::memory_order_relaxed) > 0)
+      return !spare_.load(std::memory_order_relaxed);
+    return over_.load(std::memory_order_relaxed);
   }
 
   struct Use {
@@ -97,9 +112,21 @@ class GlobalGate {
   void count(Lane& lane, int change) KEYWAY_REQUIRES(lock_) {
     GroupState::of(lane).permits += static_cast<std::uint32_t>(change);
     line_.permits_changed(lane);
+    note_spare();
+  }
+  void note_spare() KEYWAY_REQUIRES(lock_) {
+    spare_.store(in_flight_ < limit_, std::memory_order_relaxed);
   }
   bool enter_or_stand_in_line(Lane& lane, std::int64_t age) KEYWAY_REQUIRES(lock_);
+  // The turn of a lane that was served.
+  bool enter_served(Lane& lane) KEYWAY_REQUIRES(lock_);
+  bool can_serve() const KEYWAY_REQUIRES(lock_) {
+    return in_flight_ < limit_ && !line_.empty() && line_.can_serve();
+  }
   Lane& serve_first() KEYWAY_REQUIRES(lock_);
+  void serve_lanes(Lanes& served) KEYWAY_REQUIRES(lock_) {
+    while (can_serve()) served.push_back(&serve_first());
+  }
   // The turn of a served lane runs. True: the lane has its permit. False: a returner has taken it.
   bool claim(Lane& lane) KEYWAY_REQUIRES(lock_);
   Returner& serve_returner() KEYWAY_REQUIRES(lock_);
@@ -108,6 +135,8 @@ class GlobalGate {
   const bool shares_;
   detail::Atomic<std::uint32_t> in_line_{0};
   detail::Atomic<bool> over_{false};
+  // By shares: permits are free. Lanes may stand in line meanwhile.
+  detail::Atomic<bool> spare_{false};
 
   SpinLock<LockRank::kGlobalGate> lock_;
   std::uint32_t limit_ KEYWAY_GUARDED_BY(lock_);

@@ -166,18 +166,20 @@ void GroupEngine::run_turn(Lane& lane, Turn& turn) {
   const QuietWatch::Use use(quiet_, shared_ || policy_.listener != nullptr);
   GroupState* const state = has_states_ ? &GroupState::of(lane) : nullptr;
   const bool rated = state != nullptr && state->tokens;
-  const Dispatch::Admitted admitted = [&] {
+  const LaneTake first = [&] {
     Aftermath aftermath(scheduler_);
-    return dispatch_.admit(lane, state, aftermath);
+    const Dispatch::Admitted admitted = dispatch_.admit(lane, state, aftermath);
+    return admitted == Dispatch::Admitted::kNo ? LaneTake{}
+                                               : take_first(lane, rated, admitted, aftermath);
   }();
-  if (admitted == Dispatch::Admitted::kNo) return;
-  const LaneTake first = take_first(lane, rated, admitted);
   if (first.waiter == nullptr) return;
   // A LaneTake is not copied: its bytes were just written one by one, and a wide load would stall.
   Waiter* waiter = first.waiter;
   std::uint64_t number = first.number;
   std::uint32_t units = first.units;
-  const int weight = state == nullptr ? 1 : static_cast<int>(state->weight);
+  // By shares, a heavier lane has more turns at the gate, so its turns are not longer as well.
+  const bool has_weight = state != nullptr && !dispatch_.by_shares();
+  const int weight = has_weight ? static_cast<int>(state->weight) : 1;
   const TimePoint began = read_clock(turn);
   TimePoint started = began;
   for (int left = rated ? 0 : kTurnTasks * weight - 1;; --left) {
@@ -211,12 +213,16 @@ void GroupEngine::run_turn(Lane& lane, Turn& turn) {
 }
 
 // The first task of a turn, with its permits. Without a waiter: the lane's turn is over.
-LaneTake GroupEngine::take_first(Lane& lane, bool rated, Dispatch::Admitted admitted) {
-  Aftermath aftermath(scheduler_);
+LaneTake GroupEngine::take_first(Lane& lane, bool rated, Dispatch::Admitted admitted,
+                                 Aftermath& aftermath) {
   const std::size_t hash = lane.hash();
   if (rated) table_.pin(lane);
   const LaneTake taken = lane.take();
-  if (taken.post_turn) aftermath.post(lane);
+  if (taken.post_turn) {
+    aftermath.post(lane);
+  } else {
+    dispatch_.turn_over(lane, aftermath);
+  }
   if (rated) {
     const bool begins =
         taken.waiter != nullptr && !TaskCore::of(*taken.waiter).operations().is_return;

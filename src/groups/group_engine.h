@@ -214,7 +214,7 @@ class GroupEngine final : public LaneOwner,
   bool goes_on(int tasks_left, Duration time_left, bool owed) const {
     return tasks_left > 0 && (owed || time_left > Duration::zero()) && !dispatch_.contended();
   }
-  LaneTake take_first(Lane& lane, bool rated, Dispatch::Admitted admitted);
+  LaneTake take_first(Lane& lane, bool rated, Dispatch::Admitted admitted, Aftermath& aftermath);
   LaneTake leave_lane(Lane& lane, std::uint32_t units, TaskStatus status, bool go_on, Turn* turn);
   bool ends_silently(const detail::TaskCore& task, TaskStatus status) const;
   void give_up_lane(Lane& lane, std::size_t hash, const LaneTake& left, Aftermath& aftermath);

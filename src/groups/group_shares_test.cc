@@ -1,10 +1,12 @@
 // Weights, guarantees, rates, and limits that are found by measuring.
 #include <algorithm>
 #include <chrono>
+#include <coroutine>
 #include <map>
 #include <memory>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -33,12 +35,41 @@ class GroupShares : public ::testing::Test {
       }));
     }
   }
+  // Tasks that run until end_burst(), which ends all that run at once: no turn of a lane runs between two ends.
+  void submit_for_bursts(const std::string& group, int count) {
+    for (int i = 0; i < count; ++i) {
+      handles_.push_back(executor_->submit(group, "t", [this, group]() -> Task<void> {
+        began_.push_back(group);
+        co_await Burst{running_until_burst_};
+        co_await reschedule();
+      }));
+    }
+  }
+  void end_burst() {
+    for (const std::coroutine_handle<> waiter : std::exchange(running_until_burst_, {}))
+      waiter.resume();
+  }
+  void end_all() {
+    do {
+      end_burst();
+      sim_.advance(1s);
+    } while (!running_until_burst_.empty());
+    EXPECT_EQ(executor_->stats().waiting, 0U);
+  }
   int began(const std::string& group) const {
     return static_cast<int>(std::count(began_.begin(), began_.end(), group));
   }
   std::uint64_t running(const std::string& group) { return executor_->group_stats(group).running; }
 
+  struct Burst {
+    bool await_ready() const { return false; }
+    void await_suspend(std::coroutine_handle<> waiter) { waiters.push_back(waiter); }
+    void await_resume() const {}
+    std::vector<std::coroutine_handle<>>& waiters;
+  };
+
   SimScheduler sim_;
+  std::vector<std::coroutine_handle<>> running_until_burst_;
   const TimePoint start_ = sim_.now();
   std::vector<std::string> began_;
   std::vector<Duration> times_;
@@ -78,6 +109,166 @@ TEST_F(GroupShares, OfTheGlobalLimitEachGroupGetsAsMuchAsItsWeightSays) {
   EXPECT_NEAR(began("heavy"), 240, 8);
   EXPECT_NEAR(began("light"), 80, 8);
   EXPECT_NEAR(began("other"), 80, 8);
+}
+
+// The permits of a burst are free while the lanes' turns run one after another.
+TEST_F(GroupShares, WeightsHoldForTasksThatEndInBursts) {
+  struct Case {
+    int limit;
+    std::vector<int> weights;
+  };
+  const std::vector<Case> cases = {{16, {1, 3}}, {16, {1, 2, 5}}, {9, {1, 8}}, {18, {8, 1}},
+                                   {16, {1, 8}}, {7, {2, 3, 1}},  {1, {1, 3}}};
+  for (const Case& sizes : cases) {
+    began_.clear();
+    GroupPolicy policy{.global_max_in_flight = sizes.limit};
+    int all_weights = 0;
+    for (const int weight : sizes.weights) {
+      GroupLimits limits = wide();
+      limits.weight = weight;
+      policy.groups["group-" + std::to_string(weight)] = limits;
+      all_weights += weight;
+    }
+    make(std::move(policy));
+    constexpr int kBursts = 50;
+    const int begin = kBursts * sizes.limit;
+    for (const int weight : sizes.weights) {
+      submit_for_bursts("group-" + std::to_string(weight), begin);
+    }
+    for (int burst = 1; burst < kBursts; ++burst) {
+      sim_.run_ready();
+      end_burst();
+    }
+    sim_.run_ready();
+    EXPECT_EQ(static_cast<int>(began_.size()), begin);
+    for (const int weight : sizes.weights) {
+      EXPECT_NEAR(began("group-" + std::to_string(weight)), begin * weight / all_weights, 3)
+          << "weight " << weight << " under a limit of " << sizes.limit;
+    }
+    end_all();
+  }
+}
+
+TEST_F(GroupShares, AGuaranteeHoldsForTasksThatEndInBursts) {
+  GroupLimits vip = wide();
+  vip.guaranteed = 10;
+  make({.groups = {{"vip", vip}}, .default_group = wide(), .global_max_in_flight = 16});
+  for (const char* group : {"bulk", "vip", "other"}) submit_for_bursts(group, 500);
+  for (int burst = 0; burst < 20; ++burst) {
+    sim_.run_ready();
+    EXPECT_GE(running("vip"), 10U);
+    EXPECT_EQ(running("vip") + running("bulk") + running("other"), 16U);
+    EXPECT_NEAR(began("bulk"), began("other"), 1);
+    end_burst();
+  }
+  end_all();
+}
+
+TEST_F(GroupShares, AGuaranteeDoesNotDelayGroupsThatComeLater) {
+  GroupLimits vip = wide();
+  vip.guaranteed = 12;
+  GroupLimits narrow{.max_concurrency = 2};
+  make({.groups = {{"vip", vip}, {"narrow", narrow}},
+        .default_group = wide(),
+        .global_max_in_flight = 16});
+  const auto burst = [&] {
+    sim_.run_ready();
+    end_burst();
+  };
+  for (const char* group : {"vip", "old", "narrow"}) submit_for_bursts(group, 1'000);
+  for (int i = 0; i < 20; ++i) burst();
+  submit_for_bursts("new", 1'000);
+  began_.clear();
+  for (int i = 0; i < 20; ++i) burst();
+  sim_.run_ready();
+  EXPECT_EQ(began("vip"), 21 * 12);
+  EXPECT_NEAR(began("old"), began("new"), 2);
+  EXPECT_NEAR(began("narrow"), began("old"), 7);
+  end_all();
+}
+
+// A lane that stands in line behind another one must be served when that one does not come.
+TEST_F(GroupShares, NoPermitStaysFreeWhenAHeavierGroupHasNoMoreTasks) {
+  for (const int limit_of_heavy : {1000, 5}) {
+    began_.clear();
+    make({.groups = {{"heavy", {.max_concurrency = limit_of_heavy, .weight = 100}}},
+          .default_group = wide(),
+          .global_max_in_flight = 16});
+    submit_for_bursts("light", 200);
+    submit_for_bursts("heavy", 7);
+    for (int burst = 0; burst < 10; ++burst) {
+      sim_.run_ready();
+      EXPECT_EQ(running("light") + running("heavy"), 16U);
+      end_burst();
+    }
+    EXPECT_EQ(began("heavy"), 7);
+    end_all();
+  }
+}
+
+TEST_F(GroupShares, NoPermitStaysFreeWhenAHeavierGroupWaitsForTokens) {
+  GroupLimits heavy{.max_concurrency = 1000, .weight = 100};
+  heavy.rate = RateLimit{.per_second = 100, .burst = 3};
+  make({.groups = {{"heavy", heavy}}, .default_group = wide(), .global_max_in_flight = 16});
+  submit_for_bursts("light", 400);
+  submit_for_bursts("heavy", 100);
+  for (int burst = 0; burst < 20; ++burst) {
+    sim_.run_ready();
+    EXPECT_EQ(running("light") + running("heavy"), 16U);
+    end_burst();
+    sim_.advance(10ms);
+  }
+  EXPECT_NEAR(began("heavy"), 22, 2);
+  end_all();
+}
+
+// In each step after a burst the turn of the heavier group may be on its way.
+TEST_F(GroupShares, NoPermitStaysFreeWhateverHappensToAHeavierGroup) {
+  enum class What { kPause, kPauseAll, kCancel, kShutDown, kEvict, kLimit, kGlobalLimit };
+  for (const What what : {What::kPause, What::kPauseAll, What::kCancel, What::kShutDown,
+                          What::kEvict, What::kLimit, What::kGlobalLimit}) {
+    for (int steps = 0; steps < 60; ++steps) {
+      handles_.clear();
+      make({.groups = {{"heavy", {.max_concurrency = 1000, .weight = 5}}},
+            .default_group = wide(),
+            .global_max_in_flight = 16});
+      for (const char* group : {"heavy", "light", "other"}) submit_for_bursts(group, 60);
+      sim_.run_ready();
+      end_burst();
+      for (int step = 0; step < steps; ++step) sim_.run_one();
+      std::uint64_t limit = 16;
+      switch (what) {
+        case What::kPause:
+          executor_->pause_group("heavy");
+          break;
+        case What::kPauseAll:
+          executor_->pause();
+          sim_.run_ready();
+          executor_->resume();
+          break;
+        case What::kCancel:
+          for (std::size_t i = 0; i < 60; ++i) handles_[i].cancel();
+          break;
+        case What::kShutDown:
+          executor_->shutdown_group("heavy");
+          break;
+        case What::kEvict:
+          executor_->evict_group("heavy");
+          break;
+        case What::kLimit:
+          ASSERT_TRUE(executor_->set_limit("heavy", 1).ok());
+          break;
+        case What::kGlobalLimit:
+          limit = 20;
+          ASSERT_TRUE(executor_->set_global_limit(20).ok());
+      }
+      sim_.run_ready();
+      EXPECT_EQ(executor_->stats().running, limit)
+          << "case " << static_cast<int>(what) << " after " << steps << " steps";
+      executor_->resume_group("heavy");
+      end_all();
+    }
+  }
 }
 
 TEST_F(GroupShares, AGroupThatWasAwayDoesNotCatchUp) {

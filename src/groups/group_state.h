@@ -48,8 +48,9 @@ class GroupState final : public LaneExtension {
   // The gate's, under its lock.
   std::uint32_t permits = 0;       // of the global limit
   std::uint64_t served_until = 0;  // see GateLine
-  std::uint64_t served_as = 0;     // the number of its last permit from the line; 0: it had none
-  std::uint64_t place = 0;         // 0: it does not stand in line
+  std::uint64_t served_as = 0;     // the number of its last permit that was not a returner's
+  std::uint64_t place = 0;         // 0: it does not stand in line, and is not coming
+  bool coming = false;             // its turn has a permit or is on its way
   bool claims = false;             // in front of those who have what they were promised
 
   // The rate. Only the worker with the lane's turn takes tokens; other threads read the bucket or

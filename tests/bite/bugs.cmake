@@ -208,8 +208,8 @@ plant_bug(room_not_tried_again "a submit that found no room does not try again a
 
 plant_bug(gate_raise_serves_one "a raised global limit starts one waiting group only"
   src/groups/global_gate.cc
-  [[while (in_flight_ < limit_ && !line_.empty()) served]]
-  [[while (in_flight_ < limit_ && !line_.empty() && !(planted("gate_raise_serves_one") && !served.lanes.empty())) served]])
+  [[serve_lanes(served.lanes);]]
+  [[while (can_serve() && !(planted("gate_raise_serves_one") && !served.lanes.empty())) served.lanes.push_back(&serve_first());]])
 
 plant_bug(thread_for_a_while_not_seen "no task gives its permits back while all threads of its pool are blocked, although one of them goes on"
   src/runtime/wait_search.cc
@@ -243,6 +243,30 @@ plant_bug(gate_share_lost "a group's lane loses its share while its turn is on i
   src/groups/gate_line.h
   [[if (was_away) state.served_until]]
   [[if (was_away || planted("gate_share_lost")) state.served_until]])
+
+plant_bug(gate_coming_not_awaited "a free permit goes to the next lane that comes, whatever the weights"
+  src/groups/gate_line.h
+  [[return coming_.empty() ||]]
+  [[return coming_.empty() || planted("gate_coming_not_awaited") ||]])
+
+plant_bug(gate_turn_end_untold "a group without further tasks still holds lighter groups back at the gate"
+  src/groups/group_engine.cc
+  [[dispatch_.turn_over(lane, aftermath);]]
+  [[if (!planted("gate_turn_end_untold")) dispatch_.turn_over(lane, aftermath);]])
+
+plant_bug(gate_held_turn_awaited "a group that waits for a token or for resume() holds lighter groups back at the gate"
+  src/groups/dispatch.cc
+  [[turn_over(lane, aftermath);
+  if (gate_ == nullptr]]
+  [[if (!planted("gate_held_turn_awaited")) turn_over(lane, aftermath);
+  if (gate_ == nullptr]])
+
+plant_bug(gate_turn_over_serves_none "the end of a turn at the gate does not serve the lanes that stood behind it"
+  src/groups/global_gate.cc
+  [[line_.not_coming(lane);
+  serve_lanes(served);]]
+  [[line_.not_coming(lane);
+  if (!planted("gate_turn_over_serves_none")) serve_lanes(served);]])
 
 plant_bug(place_lets_nobody_in "a task that starts does not let a submitter into its place in the global queue"
   src/groups/intake.cc

@@ -1,11 +1,14 @@
 // GlobalGate by itself: no more permits are out than the limit, and every lane in line is served.
 #include <array>
 #include <deque>
+#include <memory>
 #include <optional>
 
 #include <gtest/gtest.h>
 
 #include "explore/explorations.h"
+#include "explore/explored_scheduler.h"
+#include "groups/dispatch.h"
 #include "groups/global_gate.h"
 
 namespace keyway::explore {
@@ -196,6 +199,85 @@ TEST(ExploreGate, AReturnerTakesThePermitOfALaneWithoutAThreadByArrival) {
 }
 TEST(ExploreGate, AReturnerTakesThePermitOfALaneWithoutAThreadByAge) {
   expect_holds<ReturnsWithoutThread<GateOrder::kAge>>("GlobalGate", {.threads = 2});
+}
+
+// The turns of two lanes with several tasks each. A turn posts itself again or ends; lanes stand in line behind a lane that is
+// coming although permits are free.
+class TurnsByShares final : public Scenario, public LaneOwner {
+ public:
+  TurnsByShares() {
+    const Uninterrupted setup;
+    light_ = &table_.pin("light", LaneTable::hash("light"), {});
+    heavy_ = &table_.pin("heavy", LaneTable::hash("heavy"), {});
+    posted_ = {light_, heavy_};
+  }
+  ~TurnsByShares() override {
+    table_.unpin(*light_);
+    table_.unpin(*heavy_);
+  }
+  void run_turn(Lane&, Turn&) override {}
+  std::unique_ptr<LaneExtension> extend(Lane& lane) override {
+    return std::make_unique<GroupState>(
+        dispatch_, lane, GroupLimits{.weight = lane.key() == "heavy" ? 3 : 1}, scheduler_);
+  }
+  void run(int) override {
+    while (true) {
+      wait_until("a turn", [this] { return !posted_.empty() || ended_ == 2 * kTasks; });
+      if (posted_.empty()) return;
+      Lane& lane = *posted_.front();
+      posted_.pop_front();
+      turn(lane);
+    }
+  }
+  void check() override {
+    const GlobalGate::Use use = gate_.use();
+    require(use.in_flight == 0 && use.in_line == 0, "a permit or a lane in line is left");
+  }
+
+ private:
+  static constexpr int kTasks = 2;
+  static constexpr int kLimit = 2;
+
+  void turn(Lane& lane) {
+    GlobalGate::Lanes served;
+    const bool has_permit = gate_.enter_by_shares(lane, served);
+    post(served);
+    if (!has_permit) return;
+    int& left = &lane == heavy_ ? heavy_left_ : light_left_;
+    require(left > 0, "a turn without a task");
+    if (--left > 0) {
+      post({&lane});
+    } else {
+      GlobalGate::Lanes others;
+      gate_.turn_over(lane, others);
+      post(others);
+    }
+    require(++in_flight_ <= kLimit, "more permits are out than the limit allows");
+    yield();
+    --in_flight_;
+    ++ended_;
+    changed();
+    if (Lane* next = gate_.leave(lane).lane; next != nullptr) post({next});
+  }
+  void post(const GlobalGate::Lanes& lanes) {
+    for (Lane* lane : lanes) posted_.push_back(lane);
+    changed();
+  }
+
+  ExploredScheduler scheduler_;
+  LaneTable table_{*this};
+  Dispatch dispatch_{{.global_max_in_flight = kLimit}, scheduler_, table_, /*shares=*/true};
+  GlobalGate gate_{kLimit, GateOrder::kShares};
+  Lane* light_ = nullptr;
+  Lane* heavy_ = nullptr;
+  std::deque<Lane*> posted_;
+  int light_left_ = kTasks;
+  int heavy_left_ = kTasks;
+  int in_flight_ = 0;
+  int ended_ = 0;
+};
+TEST(ExploreGate, TurnsOfLanesWithSeveralTasksByShares) {
+  expect_holds<TurnsByShares>("GlobalGate", {.threads = 3});
 }
 
 }  // namespace

@@ -83,6 +83,32 @@ TEST(ExploreGroups, GlobalLimitByShares) {
   expect_holds<UnderAGlobalLimit<2>>("GlobalGate", kThreeThreads);
 }
 
+// Groups with several tasks each: a lane stands in line behind another one whose turn is on its way.
+class SeveralTasksByShares final : public GroupScenario {
+ public:
+  SeveralTasksByShares() : GroupScenario(1, policy()) {}
+  void client(int) override {
+    std::vector<TaskHandle<void>> handles;
+    for (const char* key : {"a", "b", "a", "b"}) {
+      handles.push_back(
+          executor().submit(key, "1", [this] { const Gauge::Inside inside(gauge_, 2); }));
+    }
+    handles[0].cancel();  // a turn that finds no task
+    for (auto& handle : handles) (void)handle.join();
+  }
+
+ private:
+  static GroupPolicy policy() {
+    return {.groups = {{"a", {.max_concurrency = 2, .weight = 3}}},
+            .default_group = {.max_concurrency = 3},
+            .global_max_in_flight = 2};
+  }
+  Gauge gauge_;
+};
+TEST(ExploreGroups, SeveralTasksOfEachGroupByShares) {
+  expect_holds<SeveralTasksByShares>("GlobalGate", {.threads = 3});
+}
+
 // The gate looks at a lane's oldest task while the task that has the one permit asks for the counts.
 class StatsWhileOldestFirst final : public GroupScenario {
  public:
