@@ -73,6 +73,38 @@ TEST(BlockedThreads, ALimitThatGoesDownMeanwhileDoesNotKeepOthersOut) {
   expect_all_end([](GroupExecutor& executor) { EXPECT_TRUE(executor.set_limit("c", 1).ok()); });
 }
 
+// A branch of the task in "b" blocks the pool's only thread for a while, when the limit of "b" goes down. If the task gave its
+// permit back, its return would need that thread.
+TEST(BlockedThreads, ATaskThatBlocksTheLastThreadKeepsItsPermit) {
+  expect_ends([] {
+    ThreadPool pool({.threads = 1, .max_threads = 1});
+    GroupExecutor executor({.groups = {{"b", {.max_concurrency = 2}}}}, pool);
+    executor.pause_group("paused");
+    TaskHandle<void> paused = executor.submit("paused", [] {});
+    TaskHandle<void> holds_d;
+    TaskHandle<void> holds_b;
+    const auto await_one = [&](const char* group) -> Task<void> {
+      auto other = executor.submit(group, [] {});
+      (void)co_await other;
+    };
+    const auto blocks = [&]() -> Task<void> {
+      EXPECT_EQ(paused.join_for(300ms).status, TaskStatus::kTimedOut);
+      co_return;
+    };
+    auto starts = executor.submit("starts", [&] {
+      holds_d = executor.submit("d", [&] { return await_one("b"); });
+      holds_b = executor.submit("b", [&]() -> Task<void> {
+        (void)co_await when_all(await_one("d"), blocks());
+      });
+    });
+    EXPECT_TRUE(starts.join().ok());
+    await_wait_of(holds_b);
+    EXPECT_TRUE(executor.set_limit("b", 1).ok());
+    EXPECT_TRUE(holds_b.join().ok());
+    EXPECT_TRUE(holds_d.join().ok());
+  });
+}
+
 // A coroutine that its submitter starts, because its queue is full, needs a lock of the submitter.
 void expect_refused_in_caller(
     const std::function<void(GroupExecutor&, std::function<void()>)>& call) {

@@ -226,8 +226,13 @@ bool WaitGraph::set_over(Edge& edge) {
 }
 
 void WaitGraph::end(Edge& edge) {
-  MutexLock lock(mutex_);
-  unlink(edge);
+  std::unordered_set<LaneId> have_a_thread;
+  {
+    MutexLock lock(mutex_);
+    if (edge.thread_node_ != nullptr) have_a_thread.swap(short_of_threads_);
+    unlink(edge);
+  }
+  for (const LaneId lane : have_a_thread) free_what_is_stuck(lane);
 }
 
 bool WaitGraph::came_back(const TaskCore& waiter, std::uint32_t units) {

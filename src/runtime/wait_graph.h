@@ -277,6 +277,8 @@ class WaitGraph {
   bool can_end_at_once(Edge& edge) KEYWAY_REQUIRES(mutex_);
   bool can_come_back_at_once(const WaiterNode& node) KEYWAY_REQUIRES(mutex_);
   bool free_what_is_stuck(LaneId lane) KEYWAY_EXCLUDES(mutex_);
+  std::vector<WaiterNode*> find_stuck_holders(LaneId lane) KEYWAY_REQUIRES(mutex_);
+  bool leave_lane_if_it_can_return(WaiterNode& node) KEYWAY_REQUIRES(mutex_);
   // For an await in a branch of when_any(): true if another branch does not wait, or adds the waits of each other branch.
   bool find_rivals(const Edge& edge, std::vector<std::vector<Edge*>>& rivals) const
       KEYWAY_REQUIRES(mutex_);
@@ -308,6 +310,8 @@ class WaitGraph {
   std::map<std::pair<std::uint64_t, const Scheduler*>, ThreadNode> threads_
       KEYWAY_GUARDED_BY(mutex_);
   std::unordered_map<const Scheduler*, ThreadList> blocked_ KEYWAY_GUARDED_BY(mutex_);
+  // Lanes of waiters that would have given their permits back if a thread had come free for their return.
+  std::unordered_set<LaneId> short_of_threads_ KEYWAY_GUARDED_BY(mutex_);
   // The number of edges for work of several operations. Such an edge may depend on any other edge.
   std::size_t work_edges_ KEYWAY_GUARDED_BY(mutex_) = 0;
   std::uint64_t searches_ KEYWAY_GUARDED_BY(mutex_) = 0;

@@ -362,41 +362,66 @@ void WaitGraph::locks_passed_on(std::uint64_t operation) {
   for (const WantedLock::Granted& chain : to_tell) chain.tell(chain.first);
 }
 
+// The waiters that hold permits of `lane`, can give them back, and have a wait that cannot end.
+std::vector<WaitGraph::WaiterNode*> WaitGraph::find_stuck_holders(LaneId lane) {
+  const auto found = lanes_.find(lane);
+  if (found == lanes_.end() || found->second.holders.empty()) return {};
+  Search search(++searches_);
+  for (WaiterNode& holder : found->second.holders) {
+    for (Edge& edge : holder.edges) search.add(edge);
+  }
+  explore(search);
+  settle(search);
+  std::vector<WaiterNode*> stuck;
+  for (WaiterNode& holder : found->second.holders) {
+    const bool is_stuck =
+        std::any_of(holder.edges.begin(), holder.edges.end(),
+                    [](const Edge& edge) { return !edge.can_end_ && edge.can_give_back; });
+    if (is_stuck) stuck.push_back(&holder);
+  }
+  return stuck;
+}
+
+// Lets the waiter leave its lane if a thread comes free for its return. That cannot be its own thread: a wait that blocks a
+// thread frees it after the return.
+bool WaitGraph::leave_lane_if_it_can_return(WaiterNode& node) {
+  TaskCore& waiter = *node.edges.front().waiter;
+  const Scheduler& scheduler = waiter.owner().scheduler();
+  const bool was_away = node.is_away();
+  leave(node, waiter, /*lane=*/true);
+  let_lane_go(node);
+  Search search(++searches_);
+  for (Edge& edge : node.edges) add_with_return(search, edge);
+  add_threads(search, scheduler);
+  explore(search);
+  settle(search);
+  if (search.stuck_threads.at(&scheduler) < scheduler.max_threads()) return true;
+  if (!was_away) enter_lane_again(node);
+  node.lane_away = false;
+  update_hold(node);
+  return false;
+}
+
 // Only waiters that hold permits of `lane` can keep its other tasks from running.
 bool WaitGraph::free_what_is_stuck(LaneId lane) {
   bool any = false;
   std::vector<std::pair<Scheduler*, Runnable*>> to_post;
   {
     MutexLock lock(mutex_);
-    while (true) {
-      const auto found = lanes_.find(lane);
-      if (found == lanes_.end() || found->second.holders.empty()) break;
-      Search search(++searches_);
-      for (WaiterNode& holder : found->second.holders) {
-        for (Edge& edge : holder.edges) search.add(edge);
-        add_threads(search, holder.edges.front().waiter->owner().scheduler());
+    bool changed = true;
+    while (std::exchange(changed, false)) {
+      for (WaiterNode* holder : find_stuck_holders(lane)) {
+        if (!leave_lane_if_it_can_return(*holder)) {
+          short_of_threads_.insert(lane);
+          continue;
+        }
+        TaskCore& waiter = *holder->edges.front().waiter;
+        if (Runnable* runnable = waiter.owner().give_back_permit(waiter)) {
+          to_post.emplace_back(&waiter.owner().scheduler(), runnable);
+        }
+        any = changed = true;
+        break;
       }
-      explore(search);
-      settle(search);
-      const auto comes_free = [&](const Scheduler& scheduler) {
-        return search.stuck_threads.at(&scheduler) < scheduler.max_threads();
-      };
-      const auto is_stuck = [](const Edge& edge) { return !edge.can_end_ && edge.can_give_back; };
-      // A return needs a thread: if no thread comes free, the waiter would never get its permits back.
-      const auto stuck =
-          std::find_if(found->second.holders.begin(), found->second.holders.end(),
-                       [&](const WaiterNode& one) KEYWAY_REQUIRES(mutex_) {
-                         return std::any_of(one.edges.begin(), one.edges.end(), is_stuck) &&
-                                comes_free(one.edges.front().waiter->owner().scheduler());
-                       });
-      if (stuck == found->second.holders.end()) break;
-      TaskCore& waiter = *stuck->edges.front().waiter;
-      if (Runnable* runnable = waiter.owner().give_back_permit(waiter)) {
-        to_post.emplace_back(&waiter.owner().scheduler(), runnable);
-      }
-      leave(*stuck, waiter, /*lane=*/true);
-      let_lane_go(*stuck);
-      any = true;
     }
   }
   for (const auto& [scheduler, runnable] : to_post) scheduler->post_from_outside(*runnable);

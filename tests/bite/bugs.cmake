@@ -161,8 +161,8 @@ plant_bug(caller_runs_after_shutdown "a submitter runs its task although the exe
 
 plant_bug(stop_missed_at_start "a task that begins while its group is shut down is not asked to stop"
   src/groups/group_engine.cc
-  [[if (lane != nullptr && lane->stop_wanted(number))]]
-  [[if (lane != nullptr && !planted("stop_missed_at_start") && lane->stop_wanted(number))]])
+  [[lane != nullptr ? lane->stop_wanted(number)]]
+  [[lane != nullptr ? !planted("stop_missed_at_start") && lane->stop_wanted(number)]])
 
 plant_bug(superseded_runs "a task that a newer one supersedes before it is in its lane runs all the same"
   src/groups/group_engine.cc
@@ -213,8 +213,18 @@ plant_bug(gate_raise_serves_one "a raised global limit starts one waiting group 
 
 plant_bug(thread_for_a_while_not_seen "no task gives its permits back while all threads of its pool are blocked, although one of them goes on"
   src/runtime/wait_search.cc
-  [[return search.stuck_threads.at(&scheduler) < scheduler.max_threads();]]
-  [[return planted("thread_for_a_while_not_seen") ? !threads_are_scarce(&scheduler) : search.stuck_threads.at(&scheduler) < scheduler.max_threads();]])
+  [[if (search.stuck_threads.at(&scheduler) < scheduler.max_threads()) return true;]]
+  [[if (planted("thread_for_a_while_not_seen") ? !threads_are_scarce(&scheduler) : search.stuck_threads.at(&scheduler) < scheduler.max_threads()) return true;]])
+
+plant_bug(last_thread_gives_back "a task that blocks the last thread of its pool gives its permits back, and has no thread for its return"
+  src/runtime/wait_search.cc
+  [[if (!leave_lane_if_it_can_return(*holder)) {]]
+  [[if (!leave_lane_if_it_can_return(*holder) && !planted("last_thread_gives_back")) {]])
+
+plant_bug(freed_thread_not_seen "a task that could not give its permits back without a thread does not when a thread comes free"
+  src/runtime/wait_graph.cc
+  [[if (edge.thread_node_ != nullptr) have_a_thread]]
+  [[if (edge.thread_node_ != nullptr && !planted("freed_thread_not_seen")) have_a_thread]])
 
 plant_bug(submitter_does_not_wait "the graph does not know that a submitter waits for a coroutine that it starts"
   src/runtime/task.cc
