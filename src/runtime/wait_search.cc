@@ -338,12 +338,19 @@ std::optional<WantedLock::Granted> WaitGraph::refuse_a_wait_for(std::uint64_t ho
     const std::vector<std::uint64_t> holders = edge.lock->in_the_way_of(*edge.operation);
     return std::find(holders.begin(), holders.end(), holder) != holders.end();
   };
+  bool any_stuck = false;
   for (const Edge* part : parts->second) {
     if (part->can_end_) continue;
+    any_stuck = true;
     const Scheduler* short_of = nullptr;
     for (const Edge* edge : find_cycle(*part, search, short_of)) {
       if (waits_for_holder(*edge)) return edge->lock->refuse(refuse(*edge, search));
     }
+  }
+  // Several waiters may keep permits from a part, and the cycle above goes through one of them only.
+  for (std::size_t i = 0; any_stuck && i < search.nodes.size(); ++i) {
+    const Edge& edge = *search.nodes[i].edge;
+    if (waits_for_holder(edge)) return edge.lock->refuse(refuse(edge, search));
   }
   return std::nullopt;
 }

@@ -841,3 +841,8 @@ plant_bug(assigned_again_not_given_up "a partition that is assigned again goes o
   src/stream/pipeline_engine.cc
   [[if (found != partitions_.end()) give_up(*found->second);]]
   [[if (found != partitions_.end() && !planted("assigned_again_not_given_up")) give_up(*found->second);]])
+
+plant_bug(one_cycle_looked_at "when a lock that passes on closes a cycle, only the first cycle is searched for a wait to refuse"
+  src/runtime/wait_search.cc
+  [[any_stuck = true;]]
+  [[any_stuck = !planted("one_cycle_looked_at");]])
