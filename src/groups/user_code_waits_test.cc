@@ -272,5 +272,25 @@ TEST(UserCodeWaits, AnAwaitInSyncWaitGivesBackThePermitsOfTheSubmitter) {
   });
 }
 
+// The submitter starts a coroutine, which calls sync_wait() before its first suspension.
+TEST(UserCodeWaits, ASyncWaitOfACoroutineGivesBackThePermitsOfTheSubmitterThatStartsIt) {
+  expect_ends([] {
+    SimScheduler sim;
+    GroupPolicy policy{.global_max_in_flight = 1, .rejection = RejectionPolicy::kCallerRuns};
+    policy.groups["full"] = {.max_concurrency = 1, .queue_threshold = 0};
+    GroupExecutor executor(std::move(policy), sim);
+    executor.pause_group("full");
+    auto submitter = executor.submit("s", [&] {
+      auto started = executor.submit("full", [&]() -> Task<void> {
+        auto awaited = executor.submit("other", [] {});
+        sync_wait(sim, await_one(awaited));
+        co_return;
+      });
+      EXPECT_TRUE(started.join().ok());
+    });
+    EXPECT_TRUE(submitter.join().ok());
+  });
+}
+
 }  // namespace
 }  // namespace keyway

@@ -16,6 +16,11 @@ using detail::TaskWait;
 
 namespace {
 
+// A coroutine of an InlineRun also keeps the tasks below it on the thread's stack from going on.
+bool blocks_a_stack(const IntendedWait& wait) {
+  return wait.blocks || wait.operation.is_confined();
+}
+
 // A wait that more than one edge stands for, or one without a task.
 class LinkedWait final : public TaskWait {
  public:
@@ -107,7 +112,7 @@ void WaitEdges::unlink() {
 }
 
 Result<void> PartWait::begin(IntendedWait wait) {
-  const WaitingTasks tasks = WaitingTasks::of(wait.operation, wait.blocks);
+  const WaitingTasks tasks = WaitingTasks::of(wait.operation, blocks_a_stack(wait));
   if (!may_be_in_the_way(tasks, wait)) return {};
   of_permitless_.link_unchecked(tasks, wait);
   wait.of_permitless = &of_permitless_;
@@ -123,7 +128,7 @@ void PartWait::end() {
 }
 
 Result<std::unique_ptr<TaskWait>> detail::begin_linked_wait(const IntendedWait& wait) {
-  WaitingTasks tasks = WaitingTasks::of(wait.operation, wait.blocks);
+  WaitingTasks tasks = WaitingTasks::of(wait.operation, blocks_a_stack(wait));
   if (tasks.permitless.empty() && tasks.holder != nullptr) {
     return tasks.holder->owner().begin_wait(*tasks.holder, wait);
   }

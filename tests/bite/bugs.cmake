@@ -846,3 +846,8 @@ plant_bug(one_cycle_looked_at "when a lock that passes on closes a cycle, only t
   src/runtime/wait_search.cc
   [[any_stuck = true;]]
   [[any_stuck = !planted("one_cycle_looked_at");]])
+
+plant_bug(stack_below_run_not_seen "an await in sync_wait() does not count for the submitter that started the coroutine"
+  src/runtime/linked_wait.cc
+  [[return wait.blocks || wait.operation.is_confined();]]
+  [[return wait.blocks || (!planted("stack_below_run_not_seen") && wait.operation.is_confined());]])
