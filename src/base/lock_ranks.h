@@ -44,7 +44,7 @@ enum class LockRank : std::uint8_t {
   // WaitGraph: all waits of the process. Under it: TaskOwner::need() and give_back_permit(), and
   // WantedLock::in_the_way_of(), hence groups' waits, lanes and shards of a LockTable.
   kWaitGraph,
-  // ConflationTable: tasks by their ids. Under it: need() of a leading task, hence waits and lanes.
+  // ConflationTable: tasks by their ids. Under it: nothing.
   kConflation,
   // Waits: the tasks of an executor that wait for others. Under it: kAdmission, lanes.
   kTaskWaits,

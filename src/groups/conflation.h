@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -12,37 +13,83 @@
 #include <vector>
 
 #include "base/mutex.h"
+#include "keyway/detail/operation.h"
 #include "keyway/detail/task_core.h"
 #include "keyway/task_handle.h"
+#include "runtime/wait_graph.h"
 
 namespace keyway {
+
+// Tells the WaitGraph that a task which shares a result ends after its leader.
+class FollowerWait {
+ public:
+  explicit FollowerWait(detail::TaskCore& follower)
+      : follower_(follower), operation_(nullptr, &follower) {}
+  ~FollowerWait() {
+    if (linked_) WaitGraph::instance().end(edge_);
+  }
+  FollowerWait(const FollowerWait&) = delete;
+  FollowerWait& operator=(const FollowerWait&) = delete;
+
+  // An error (kWaitCycle) if the leader waits for the follower.
+  Result<void> begin(detail::TaskCore& leader) {
+    Result<void> begun =
+        WaitGraph::instance().begin(edge_, &follower_, {.operation = operation_, .task = &leader});
+    linked_ = begun.ok();
+    return begun;
+  }
+
+ private:
+  detail::TaskCore& follower_;
+  const detail::Operation operation_;
+  WaitGraph::Edge edge_;
+  bool linked_ = false;
+};
 
 class ConflationTable {
  public:
   using References = std::vector<detail::CoreReference>;
+  struct Follower {
+    detail::CoreReference task;
+    std::unique_ptr<FollowerWait> wait;  // null until keep()
+  };
 
   // Adds `task`, unless a task with its id forbids it. With kToRun, `task` is in the table and may
-  // run; with kOneToFollow it follows another task; otherwise it is not in the table.
+  // run; with kOneToFollow it follows `leader`; otherwise it is not in the table.
   enum class Found { kToRun, kAnOlderOne, kOneToFollow, kOneOfAnotherType };
-  Found enter(detail::TaskCore& task) KEYWAY_EXCLUDES(mutex_) {
+  Found enter(detail::TaskCore& task, detail::CoreReference& leader) KEYWAY_EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
     Entry& entry = entries_[name_of(task)];
     const Conflation mode = task.extras().conflation;
     task.extras().arrival = ++arrivals_;
     if (!entry.live.empty() && mode == Conflation::kKeepOldest) return Found::kAnOlderOne;
     if (!entry.live.empty() && mode == Conflation::kShareResult) {
-      detail::TaskCore& leader = *entry.live.rbegin()->second;
-      if (leader.operations().value_type != task.operations().value_type) {
+      detail::TaskCore& first = *entry.live.rbegin()->second;
+      if (first.operations().value_type != task.operations().value_type) {
         return Found::kOneOfAnotherType;
       }
-      task.extras().follows = true;
-      task.extras().leader = &leader;
+      // relaxed: a search of the WaitGraph may read it before, and then sees a task that can run. The check of the
+      // follower's own wait comes later, and sees the wait that was searched for.
+      task.extras().follows.store(true, std::memory_order_relaxed);
+      task.extras().leader = &first;
       task.retain();
-      followers_[&leader].emplace(task.extras().arrival, detail::CoreReference(&task));
+      followers_[&first].emplace(task.extras().arrival,
+                                 Follower{detail::CoreReference(&task), nullptr});
+      first.retain();
+      leader = detail::CoreReference(&first);
       return Found::kOneToFollow;
     }
     entry.live.emplace(task.extras().arrival, &task);
     return Found::kToRun;
+  }
+
+  // Keeps `wait` until the follower or its leader has ended. Does nothing if one of them has.
+  void keep(detail::TaskCore& follower, std::unique_ptr<FollowerWait>& wait)
+      KEYWAY_EXCLUDES(mutex_) {
+    MutexLock lock(mutex_);
+    const detail::TaskCore* leader = follower.extras().leader;
+    if (leader == nullptr) return;
+    followers_.at(leader).at(follower.extras().arrival).wait = std::move(wait);
   }
 
   // The unfinished tasks that were submitted before `task`, in the order of arrival. `superseded`:
@@ -64,12 +111,12 @@ class ConflationTable {
   }
 
   // `task` has ended. Returns its followers, in the order of arrival.
-  References leave(detail::TaskCore& task) KEYWAY_EXCLUDES(mutex_) {
+  std::vector<Follower> leave(detail::TaskCore& task) KEYWAY_EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
-    References ending;
+    std::vector<Follower> ending;
     if (const auto found = followers_.find(&task); found != followers_.end()) {
       for (auto& [arrival, follower] : found->second) {
-        follower->extras().leader = nullptr;
+        follower.task->extras().leader = nullptr;
         ending.push_back(std::move(follower));
       }
       followers_.erase(found);
@@ -83,7 +130,7 @@ class ConflationTable {
 
   // A follower will not wait any longer. False if it has ended already.
   bool remove_follower(detail::TaskCore& task) KEYWAY_EXCLUDES(mutex_) {
-    detail::CoreReference removed;  // released without the mutex
+    Follower removed;  // destroyed without the mutex
     MutexLock lock(mutex_);
     const detail::TaskCore* leader = std::exchange(task.extras().leader, nullptr);
     if (leader == nullptr) return false;
@@ -93,14 +140,6 @@ class ConflationTable {
     found->second.erase(place);
     if (found->second.empty()) followers_.erase(found);
     return true;
-  }
-
-  // Calls visit(TaskCore&) for the task that `task` follows. That task cannot leave the table
-  // meanwhile.
-  template <class Visit>
-  void with_leader(const detail::TaskCore& task, Visit visit) KEYWAY_EXCLUDES(mutex_) {
-    MutexLock lock(mutex_);
-    if (detail::TaskCore* leader = task.extras().leader) visit(*leader);
   }
 
  private:
@@ -118,8 +157,8 @@ class ConflationTable {
   std::uint64_t arrivals_ KEYWAY_GUARDED_BY(mutex_) = 0;
   std::unordered_map<std::string, Entry> entries_ KEYWAY_GUARDED_BY(mutex_);
   // The followers of each leader, by arrival.
-  std::unordered_map<const detail::TaskCore*, std::map<std::uint64_t, detail::CoreReference>>
-      followers_ KEYWAY_GUARDED_BY(mutex_);
+  std::unordered_map<const detail::TaskCore*, std::map<std::uint64_t, Follower>> followers_
+      KEYWAY_GUARDED_BY(mutex_);
 };
 
 }  // namespace keyway

@@ -23,8 +23,9 @@ GroupEngine::Conflated GroupEngine::conflate(TaskCore& task) {
     task.extras().conflation = Conflation::kNone;  // it is not in the table
     refuse_closed(task);
   }
-  const Found found = conflation_.enter(task);
-  if (found == Found::kOneToFollow) return Conflated::kIsIn;
+  detail::CoreReference leader;
+  const Found found = conflation_.enter(task, leader);
+  if (found == Found::kOneToFollow) return follow(task, *leader);
   if (found != Found::kToRun) {
     task.extras().conflation = Conflation::kNone;  // it is not in the table
     const Error error = other_type_error(task);
@@ -40,6 +41,19 @@ GroupEngine::Conflated GroupEngine::conflate(TaskCore& task) {
     return Conflated::kIsIn;
   }
   return Conflated::kEnters;
+}
+
+GroupEngine::Conflated GroupEngine::follow(TaskCore& task, TaskCore& leader) {
+  auto wait = std::make_unique<FollowerWait>(task);
+  if (wait->begin(leader)) {
+    conflation_.keep(task, wait);
+    return Conflated::kIsIn;
+  }
+  // The leader waits for this task: a call of execute_all() had announced its wait.
+  if (!conflation_.remove_follower(task)) return Conflated::kIsIn;  // the leader has ended
+  task.extras().conflation = Conflation::kNone;
+  turn_away(task, RejectionReason::kWaitCycle);
+  return Conflated::kEnded;
 }
 
 // True if `other` waited in its queue; `task` has entered the queue instead.
@@ -173,7 +187,8 @@ std::vector<Ending> GroupEngine::followers_of(TaskCore& task, TaskStatus status,
   auto followers = conflation_.leave(task);
   if (followers.empty()) return endings;
   const EndingScope of_leader(task);
-  for (detail::CoreReference& follower : followers) {
+  for (auto& [follower, wait] : followers) {
+    wait.reset();  // the graph must not refer to the leader any longer
     const EndingScope of_follower(*follower);
     const bool copied = follower->extras().copy_result(*follower, task, status);
     const TaskStatus its_status = copied ? status : TaskStatus::kFailed;
@@ -203,13 +218,6 @@ bool GroupEngine::cancel_follower(TaskCore& task) {
   end_unrun(task, TaskStatus::kCancelled,
             std::make_exception_ptr(CancelledError("the task was cancelled before it ended")));
   return true;
-}
-
-const TaskCore* GroupEngine::ends_with(const TaskCore& task) {
-  if (!task.has_extras() || !task.extras().follows) return &task;
-  const TaskCore* found = &task;
-  conflation_.with_leader(task, [&](TaskCore& leader) { found = &leader; });
-  return found;
 }
 
 }  // namespace keyway

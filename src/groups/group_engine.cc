@@ -91,7 +91,7 @@ GroupEngine::Rejected GroupEngine::enqueue(TaskCore& task, std::size_t hash, Lan
     if (is_conflated(task)) {
       const Conflated conflated = conflate(task);
       if (conflated == Conflated::kIsIn) return std::nullopt;
-      if (conflated == Conflated::kEnded) return RejectionReason::kConflated;
+      if (conflated == Conflated::kEnded) return task.rejection();
     } else {
       start_expiry(task);
     }

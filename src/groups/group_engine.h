@@ -160,7 +160,6 @@ class GroupEngine final : public LaneOwner,
     return waits_.give_back_permit(waiter);
   }
   Need need(detail::TaskCore& task) override;
-  const detail::TaskCore* ends_with(const detail::TaskCore& task) override;
   void came_in(detail::TaskCore& task) noexcept override;
   void ended_after_suspension(detail::TaskCore& task) noexcept override;
   Scheduler& scheduler() override { return scheduler_; }
@@ -186,6 +185,7 @@ class GroupEngine final : public LaneOwner,
   // Tasks with the same id: see group_conflation.cc.
   enum class Conflated { kEnters, kIsIn, kEnded };
   Conflated conflate(detail::TaskCore& task);
+  Conflated follow(detail::TaskCore& task, detail::TaskCore& leader);
   bool take_place_of(detail::TaskCore& other, detail::TaskCore& task);
   // Whether the task ends older tasks with its id when it enters its queue.
   static bool supersedes(const detail::TaskCore& task) {

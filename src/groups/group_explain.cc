@@ -191,7 +191,7 @@ Explanation GroupEngine::explain(TaskCore& task) {
     return why;
   }
   why.held_back_by = HeldBackBy::kNothing;
-  if (task.has_extras() && task.extras().follows) {
+  if (task.has_extras() && task.extras().follows.load(std::memory_order_relaxed)) {
     why.task_state = "ends with another task of the same id";
     return why;
   }

@@ -91,7 +91,8 @@ void GroupEngine::refuse_closed(TaskCore& task) {
 
 bool GroupEngine::cancel(TaskCore& task) {
   const QuietWatch::Use use(quiet_);
-  if (task.has_extras() && task.extras().follows) return cancel_follower(task);
+  if (task.has_extras() && task.extras().follows.load(std::memory_order_relaxed))
+    return cancel_follower(task);
   bool withdrawn = false;
   {
     Aftermath aftermath(scheduler_);

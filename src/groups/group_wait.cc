@@ -51,12 +51,9 @@ Result<Waited> GroupEngine::wait(TaskCore& task, const TimePoint* deadline, std:
 }
 
 detail::TaskOwner::Need GroupEngine::need(TaskCore& task) {
-  if (task.has_extras() && task.extras().follows) {
-    Need of_leader;
-    conflation_.with_leader(task, [&](TaskCore& leader) { of_leader = need(leader); });
-    return of_leader;
-  }
   if (task.ending()) return {};
+  // A follower has a wait for its leader: see FollowerWait.
+  if (task.has_extras() && task.extras().follows.load(std::memory_order_relaxed)) return {};
   const std::uint32_t comes_back = waits_.wants_back(task);
   const bool outside = task.awaits_room();
   const std::string_view key = task.group_key();

@@ -33,12 +33,15 @@ bool JoinedTasks::submit(const GroupPlace& place, TaskCore& task) {
     return false;
   }
   task.set_awaits_room(false);
-  if (announced) {
-    tasks_.back().submitted = true;
-  } else {
+  if (!announced) {
     refused_ = announced.error();
+  } else if (auto error = conflated_error(task); error && error->code == ErrorCode::kWaitCycle) {
+    refused_ = *std::move(error);  // it would share the result of a task that waits for the caller
+    tasks_.pop_back();
+  } else {
+    tasks_.back().submitted = true;
   }
-  return announced.ok();
+  return !refused_;
 }
 
 void JoinedTasks::wait(const std::stop_token& stop) {

@@ -57,10 +57,14 @@ Error stopped_submit_error(const TaskCore& task) {
 }
 
 std::optional<Error> conflated_error(const TaskCore& task) {
-  const bool conflated = task.done() && task.status() == TaskStatus::kRejected &&
-                         task.rejection() == RejectionReason::kConflated;
-  if (!conflated) return std::nullopt;
-  return rejection_error(RejectionReason::kConflated, task.group_key(), task.task_id());
+  if (!task.done() || task.status() != TaskStatus::kRejected) return std::nullopt;
+  const RejectionReason reason = task.rejection();
+  if (reason != RejectionReason::kConflated && reason != RejectionReason::kWaitCycle) {
+    return std::nullopt;
+  }
+  Error error = rejection_error(reason, task.group_key(), task.task_id());
+  if (reason == RejectionReason::kWaitCycle) error.code = ErrorCode::kWaitCycle;
+  return error;
 }
 
 void throw_no_value(const std::string& group_key, const std::string& task_id,

@@ -122,9 +122,7 @@ void WaitGraph::link(Edge& edge) {
     update_hold(node);
   }
   if (edge.task != nullptr) {
-    edge.ends_with_ = edge.task->owner().ends_with(*edge.task);
-    ++targets_[edge.ends_with_];
-    if (edge.ends_with_ != edge.task) ++targets_[edge.task];
+    ++targets_[edge.task];
     edge.target_lane_ = lane_id(*edge.task);
     ++lanes_[edge.target_lane_].targets;
   }
@@ -150,8 +148,7 @@ void WaitGraph::unlink_target(Edge& edge) {
   if (std::exchange(edge.over_, true)) return;
   if (edge.work != nullptr && edge.work->operation() == 0) --work_edges_;
   if (edge.task != nullptr) {
-    forget_target(edge.ends_with_);
-    if (edge.ends_with_ != edge.task) forget_target(edge.task);
+    forget_target(edge.task);
     --lanes_.at(edge.target_lane_).targets;
     forget_lane_if_unused(edge.target_lane_);
   }

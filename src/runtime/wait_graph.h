@@ -145,7 +145,6 @@ class WaitGraph {
     bool blocks_ = false;
     Scheduler* thread_ = nullptr;  // the wait blocks a thread of it; null: of no scheduler, or none
     std::uint64_t thread_id_ = 0;
-    const detail::TaskCore* ends_with_ = nullptr;
     LaneId target_lane_ = 0;
     WaiterNode* node_ = nullptr;
     ThreadNode* thread_node_ = nullptr;

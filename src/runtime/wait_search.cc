@@ -93,7 +93,6 @@ bool WaitGraph::can_end_at_once(Edge& edge) {
   if (edge.bounded) return true;
   if (edge.task == nullptr) return false;
   if (edge.task->done()) return true;
-  if (waiters_.contains(edge.ends_with_)) return false;
   if (waiters_.contains(edge.task)) return false;
   const detail::TaskOwner::Need need = edge.task->owner().need(*edge.task);
   if (need.room > 0 && held_in(edge.target_lane_) + need.room > need.limit) return false;
@@ -186,14 +185,9 @@ void WaitGraph::explore(Search& search) {
       if (return_needs_thread(owner, node.need)) need_thread(node, owner.scheduler());
     } else if (edge.task != nullptr) {
       detail::TaskOwner& owner = edge.task->owner();
-      // A task that shares a result ends after the other one, and its own listener may wait.
-      const auto depend_on_waits_of = [&](const TaskCore* task) KEYWAY_REQUIRES(mutex_) {
-        const auto found = waiters_.find(task);
-        if (found == waiters_.end()) return;
+      if (const auto found = waiters_.find(edge.task); found != waiters_.end()) {
         for (Edge& of_target : found->second.edges) depend_on(node, of_target);
-      };
-      depend_on_waits_of(edge.ends_with_);
-      if (edge.ends_with_ != edge.task) depend_on_waits_of(edge.task);
+      }
       node.need = owner.need(*edge.task);
       if (node.need.thread) need_thread(node, owner.scheduler());
     } else if (edge.lock != nullptr) {

@@ -564,8 +564,8 @@ plant_bug(permitless_not_checked "the waits of tasks without permits are linked,
 
 plant_bug(cycle_not_reported "a wait is accepted although its target waits too"
   src/runtime/wait_search.cc
-  [[if (waiters_.contains(edge.ends_with_)) return false;]]
-  [[if (waiters_.contains(edge.ends_with_) && !planted("cycle_not_reported")) return false;]])
+  [[if (waiters_.contains(edge.task)) return false;]]
+  [[if (waiters_.contains(edge.task) && !planted("cycle_not_reported")) return false;]])
 
 plant_bug(return_not_waited_for "a task that wants its permit back counts as one that runs"
   src/runtime/wait_search.cc
@@ -851,3 +851,8 @@ plant_bug(stack_below_run_not_seen "an await in sync_wait() does not count for t
   src/runtime/linked_wait.cc
   [[return wait.blocks || wait.operation.is_confined();]]
   [[return wait.blocks || (!planted("stack_below_run_not_seen") && wait.operation.is_confined());]])
+
+plant_bug(follower_not_checked "a task that shares the result of a task which waits for it is accepted"
+  src/groups/group_conflation.cc
+  [[if (wait->begin(leader)) {]]
+  [[if (wait->begin(leader) || planted("follower_not_checked")) {]])

@@ -124,8 +124,6 @@ class TaskOwner {
     bool thread = false;      // a thread of its scheduler
   };
   virtual Need need(TaskCore& task) = 0;
-  // The task with which `task` ends, if it does not run by itself; only to be compared.
-  virtual const TaskCore* ends_with(const TaskCore& task) = 0;
   // `task` has waited for room and entered its queue. Called under no lock. User code must not run
   // here.
   virtual void came_in(TaskCore&) noexcept {}

@@ -37,7 +37,7 @@ struct TaskExtras {
 
   // Numbers conflated tasks in the order of their submits. Constant after that.
   std::uint64_t arrival = 0;
-  bool follows = false;  // it does not run: it ends with another one
+  Atomic<bool> follows{false};  // it does not run: it ends with another one
   // The task that it follows, until one of the two has ended. Guarded by the ConflationTable's
   // mutex.
   TaskCore* leader = nullptr;
