@@ -83,11 +83,10 @@ Pipeline::Engine::Engine(Source& source, PipelineOptions options, detail::AnyHan
 }
 
 Pipeline::Engine::~Engine() {
-  // Before settle(): running tasks, and queued records that the executors drop, wake the pump.
+  // Running tasks, and queued records that the executors drop, call wake(), which does nothing after the run.
   executor_.reset();
   calls_.reset();
   backlog_.reset();
-  settle();
 }
 
 TimePoint Pipeline::Engine::from_now(Duration duration) const {
@@ -96,8 +95,7 @@ TimePoint Pipeline::Engine::from_now(Duration duration) const {
 
 // ---- one step
 
-void Pipeline::Engine::step() {
-  if (is_over_) return;
+bool Pipeline::Engine::step() {
   next_poll_ = TimePoint::max();
   commit_if_due();
   begin_end_if_due();
@@ -107,14 +105,17 @@ void Pipeline::Engine::step() {
     if (!more) break;
   }
   if (scheduler_.now() >= next_show_) show();
-  if (more) return wake();
+  if (more) {
+    wake();
+    return true;
+  }
   if (!ending_ && source_ended_ && in_flight_ == 0 && !holds_records()) {
     begin_end(PipelineEnd::kSourceEnded);
   }
-  if (ending_) end_if_quiet();
-  if (is_over_) return;
+  if (ending_ && end_if_quiet()) return false;
   // A record that left since this step began has called wake(), so another step follows this one.
   wait_until(next_look());
+  return true;
 }
 
 TimePoint Pipeline::Engine::next_look() const {

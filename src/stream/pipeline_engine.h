@@ -77,7 +77,8 @@ class Pipeline::Engine final : private Pump, private Timer {
   bool has_two_levels() const { return options_.by_group || takes_distinct_keys(); }
 
   // The pump.
-  void step() override;
+  bool step() override;
+  void ended() override { over_.wake(); }
   void fire() override { wake(); }
   void wait_until(TimePoint time);
   TimePoint next_look() const;
@@ -106,7 +107,7 @@ class Pipeline::Engine final : private Pump, private Timer {
   void begin_end_if_due() KEYWAY_EXCLUDES(failure_mutex_);
   void resume_all() KEYWAY_EXCLUDES(paused_mutex_);
   void begin_end(PipelineEnd::Why why);
-  void end_if_quiet() KEYWAY_EXCLUDES(failure_mutex_);
+  bool end_if_quiet() KEYWAY_EXCLUDES(failure_mutex_);
   bool failed() KEYWAY_EXCLUDES(failure_mutex_);
 
   // A record, on any thread.
@@ -211,7 +212,6 @@ class Pipeline::Engine final : private Pump, private Timer {
   std::uint64_t settled_at_commit_ = 0;
   std::optional<PipelineEnd::Why> ending_;
   TimePoint end_by_{};
-  bool is_over_ = false;
 
   // With groups, a record's task has its key, and its call, a task of the other executor, has its group and its place
   // of `concurrency`: so one that waits for its group keeps nobody but its key from going on.

@@ -53,7 +53,9 @@ Result<PipelineEnd> Pipeline::Engine::run_until(std::stop_token stop) {
     wake();
   });
   wake();
-  block(over_, {.scheduler = &scheduler_});
+  const WaitEnd end = block(over_, {.scheduler = &scheduler_});
+  KEYWAY_CHECK(end == WaitEnd::kDone,
+               "a pipeline has not ended, but the simulation has nothing more to run");
   wait.end(&scheduler_);
   scheduler_.cancel_timer(*this);
   close_source();
@@ -133,21 +135,20 @@ void Pipeline::Engine::pause_key(std::string_view key, bool pause) {
   if (goes_on) executor_->resume_group(key);
 }
 
-// The last commit: up to the first that is not done, with all that is done above it.
-void Pipeline::Engine::end_if_quiet() {
+// The last commit: up to the first that is not done, with all that is done above it. True: the run is over.
+bool Pipeline::Engine::end_if_quiet() {
   const bool in_time = scheduler_.now() < end_by_;
-  if (in_flight_ > 0 && in_time) return;
+  if (in_flight_ > 0 && in_time) return false;
   if (in_flight_ > 0) {
     closed_ = true;
-    if (storing_ > 0) return;  // the last one wakes the pump
+    if (storing_ > 0) return false;  // the last one wakes the pump
   }
   if (!commit()) {
-    if (in_time && !failed()) return;  // once more, a little later
+    if (in_time && !failed()) return false;  // once more, a little later
     fail(*commit_error_);
   }
   show();
-  is_over_ = true;
-  over_.wake();
+  return true;
 }
 
 bool Pipeline::Engine::failed() {

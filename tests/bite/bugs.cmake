@@ -289,6 +289,16 @@ plant_bug(pump_check_then_store "a pump goes idle by a check and a store, and a 
   [[if (planted("pump_check_then_store") && state_.load() == State::kRunning) return state_.store(State::kIdle);
     if (state_.compare_exchange_strong(expected, State::kIdle)) return;]])
 
+plant_bug(pump_posts_after_its_end "a wake-up after a pump's last step posts it"
+  src/stream/pump.h
+  [[if (state == State::kEnded) return;]]
+  [[if (state == State::kEnded && !planted("pump_posts_after_its_end")) return;]])
+
+plant_bug(pump_forgets_its_end "a wake-up during a pump's last step is followed by another step"
+  src/stream/pump.h
+  [[if (!step()) {]]
+  [[if (!step() && !(planted("pump_forgets_its_end") && state_.load() == State::kWantedAgain)) {]])
+
 plant_bug(pump_woken_early "a record wakes the pump when it settles, before its task has given the permit back"
   src/stream/pipeline_item.h
   [[if (engine_ != nullptr) engine_->wake();]]
@@ -795,8 +805,8 @@ plant_bug(revoked_with_the_first "partitions that are revoked together are given
 
 plant_bug(store_outlived "run_until() returns while a dead letter is being stored"
   src/stream/pipeline_run.cc
-  [[if (storing_ > 0) return;]]
-  [[if (storing_ > 0 && !planted("store_outlived")) return;]])
+  [[if (storing_ > 0) return false;]]
+  [[if (storing_ > 0 && !planted("store_outlived")) return false;]])
 
 plant_bug(unclassified_overtaken "records behind one that cannot be classified are handled"
   src/stream/pipeline_engine.cc
