@@ -34,7 +34,7 @@ Task<Pipeline::Engine::TaskEnd> Pipeline::Engine::process(Item* in_flight) {
   } catch (...) {
     fail_by(std::current_exception());
   }
-  co_return TaskEnd(*this);
+  co_return TaskEnd(*this, in_flight->key());
 }
 
 bool Pipeline::Engine::settled_at_once(Item& item, Tries& tries) {

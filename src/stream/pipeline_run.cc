@@ -2,6 +2,7 @@
 #include <string>
 #include <utility>
 
+#include "base/hash_key.h"
 #include "groups/blocked_wait.h"
 #include "stream/pipeline_batch.h"
 #include "stream/pipeline_engine.h"
@@ -89,6 +90,8 @@ void Pipeline::Engine::begin_end_if_due() {
 void Pipeline::Engine::begin_end(PipelineEnd::Why why) {
   ending_ = why;
   end_by_ = from_now(options_.shutdown_wait);
+  for (const auto& [line, held] : aside_) drop(held);
+  aside_.clear();
   for (auto& [id, partition] : partitions_) give_up(*partition);
   resume_all();  // a paused key would keep its records for ever
 }
@@ -133,6 +136,10 @@ void Pipeline::Engine::pause_key(std::string_view key, bool pause) {
     goes_on = keys_must_go_on_;
   }
   if (goes_on) executor_->resume_group(key);
+  if (pause) return;
+  // The key has more room than while it was paused, perhaps without a task that will end.
+  ended_keys_.ended(hash_key(key));
+  if (is_open_.load(std::memory_order_acquire)) wake();
 }
 
 // The last commit: up to the first that is not done, with all that is done above it. True: the run is over.
