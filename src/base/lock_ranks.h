@@ -28,7 +28,7 @@ enum class LockRank : std::uint8_t {
 
   // ---- stream
 
-  // Why a pipeline ends. Under it: Source::place_of().
+  // Why a pipeline ends. Under it: nothing.
   kPipelineFailure,
   // BatchLine: records that wait for a full batch. Under it: timers.
   kBatchLine,

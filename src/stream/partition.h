@@ -2,11 +2,9 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
-#include <map>
 #include <optional>
 #include <stop_token>
-#include <string>
+#include <utility>
 #include <vector>
 
 #include "keyway/detail/atomic.h"
@@ -31,8 +29,6 @@ struct Partition {
     TimePoint since{};
   };
   alignas(64) std::vector<Held> held;  // just read
-  // By group: those whose key has as many in line as it may. Others pass them.
-  std::map<std::string, std::deque<Held>, std::less<>> aside;
   bool paused = false;
   Progress last_commit;
   Offset seen_watermark = -1;  // when it was looked at last, and since when it has been there

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <exception>
 
+#include "base/hash_key.h"
+
 namespace keyway {
 
 using std::chrono::system_clock;
@@ -121,12 +123,13 @@ std::deque<Pipeline::Engine::Item> Pipeline::Engine::KeyBacklog::take(const std:
 }
 
 Task<Pipeline::Engine::TaskEnd> Pipeline::Engine::visit(std::string group) {
+  const std::size_t key = hash_key(group);
   try {
     co_await visit_backlog(std::move(group));
   } catch (...) {
     fail_by(std::current_exception());
   }
-  co_return TaskEnd(*this);
+  co_return TaskEnd(*this, key);
 }
 
 Task<void> Pipeline::Engine::visit_backlog(std::string group) {

@@ -83,11 +83,10 @@ Pipeline::Engine::Engine(Source& source, PipelineOptions options, detail::AnyHan
 }
 
 Pipeline::Engine::~Engine() {
-  // Before settle(): running tasks, and queued records that the executors drop, wake the pump.
+  // Running tasks, and queued records that the executors drop, call wake(), which does nothing after the run.
   executor_.reset();
   calls_.reset();
   backlog_.reset();
-  settle();
 }
 
 TimePoint Pipeline::Engine::from_now(Duration duration) const {
@@ -96,8 +95,7 @@ TimePoint Pipeline::Engine::from_now(Duration duration) const {
 
 // ---- one step
 
-void Pipeline::Engine::step() {
-  if (is_over_) return;
+bool Pipeline::Engine::step() {
   next_poll_ = TimePoint::max();
   commit_if_due();
   begin_end_if_due();
@@ -107,14 +105,17 @@ void Pipeline::Engine::step() {
     if (!more) break;
   }
   if (scheduler_.now() >= next_show_) show();
-  if (more) return wake();
+  if (more) {
+    wake();
+    return true;
+  }
   if (!ending_ && source_ended_ && in_flight_ == 0 && !holds_records()) {
     begin_end(PipelineEnd::kSourceEnded);
   }
-  if (ending_) end_if_quiet();
-  if (is_over_) return;
+  if (ending_ && end_if_quiet()) return false;
   // A record that left since this step began has called wake(), so another step follows this one.
   wait_until(next_look());
+  return true;
 }
 
 TimePoint Pipeline::Engine::next_look() const {
@@ -132,16 +133,15 @@ void Pipeline::Engine::wait_until(TimePoint time) {
 }
 
 bool Pipeline::Engine::holds_records() const {
-  return std::any_of(partitions_.begin(), partitions_.end(), [](const auto& one) {
-    return !one.second->aside.empty() || !one.second->held.empty();
-  });
+  return !aside_.empty() || std::any_of(partitions_.begin(), partitions_.end(),
+                                        [](const auto& one) { return !one.second->held.empty(); });
 }
 
 // ---- reading
 
 // True if there may be more at once.
 bool Pipeline::Engine::read() {
-  bool moved = false;
+  bool moved = dispatch_aside();
   for (auto& [id, partition] : partitions_) {
     moved = dispatch_held(partition) || moved;
     balance(*partition);
@@ -200,14 +200,14 @@ void Pipeline::Engine::take_in(PartitionEvent& event) {
 
 // Nothing of it begins any more, and nobody waits for a next try.
 void Pipeline::Engine::give_up(Partition& partition) {
-  const auto drop = [&](const auto& all) {
-    dropped_ += all.size();
-    for (const Partition::Held& held : all) bytes_.fetch_sub(held.record.value.size());
-  };
   drop(partition.held);
-  for (const auto& [group, held] : partition.aside) drop(held);
   partition.held.clear();
-  partition.aside.clear();
+  std::erase_if(aside_, [&](const auto& one) {
+    const auto& [line, held] = one;
+    const bool dropped = line.partition == partition.ledger.partition();
+    if (dropped) drop(held);
+    return dropped;
+  });
   partition.drop.request_stop();
 }
 
@@ -277,28 +277,48 @@ bool Pipeline::Engine::classify(Record& record, Ledger::Entry& entry) {
   return false;
 }
 
-// Those that were set aside, as far as their keys have room by now, and what was just read. True if any was dispatched.
+// Records that were set aside, of keys in which a task has ended since the last call. True if any was dispatched.
+bool Pipeline::Engine::dispatch_aside() {
+  if (aside_.empty()) {
+    ended_keys_.watch_none();
+    return false;
+  }
+  if (awaits_commit_) return false;
+  bool any = false;
+  for (const std::size_t key : ended_keys_.take()) {
+    auto next = aside_.lower_bound({.key = key});
+    while (next != aside_.end() && next->first.key == key) {
+      auto& [line, held] = *next;
+      const std::shared_ptr<Partition>& partition = partitions_.at(line.partition);
+      while (!held.empty() && dispatch(partition, line.group, key, held.front())) {
+        held.pop_front();
+        any = true;
+      }
+      // If the group is full, it is full for its records of the other partitions, too.
+      next = held.empty()
+                 ? aside_.erase(next)
+                 : aside_.upper_bound({key, line.group, std::numeric_limits<PartitionId>::max()});
+    }
+  }
+  return any;
+}
+
+// Records that were just read. True if any was dispatched.
 bool Pipeline::Engine::dispatch_held(const std::shared_ptr<Partition>& partition) {
   if (awaits_commit_) return false;
   bool any = false;
-  for (auto next = partition->aside.begin(); next != partition->aside.end();) {
-    auto& [group, held] = *next;
-    while (!held.empty() && dispatch(partition, group, held.front())) {
-      held.pop_front();
-      any = true;
-    }
-    next = held.empty() ? partition->aside.erase(next) : std::next(next);
-  }
   for (Partition::Held& held : partition->held) {
     std::string group = group_of(held.record);
-    const auto before =
-        partition->aside.empty() ? partition->aside.end() : partition->aside.find(group);
-    if (before != partition->aside.end()) {
+    const std::size_t key = hash_key(group);
+    AsideLine line{key, std::move(group), partition->ledger.partition()};
+    const auto before = aside_.empty() ? aside_.end() : aside_.find(line);
+    if (before != aside_.end()) {
       before->second.push_back(std::move(held));
-    } else if (dispatch(partition, group, held)) {
+    } else if (dispatch(partition, line.group, key, held) ||
+               (ended_keys_.watch(key) && dispatch(partition, line.group, key, held))) {
       any = true;
     } else {
-      partition->aside[std::move(group)].push_back(std::move(held));
+      aside_[std::move(line)].push_back(std::move(held));
     }
   }
   partition->held.clear();
@@ -307,11 +327,11 @@ bool Pipeline::Engine::dispatch_held(const std::shared_ptr<Partition>& partition
 
 // False if its key is full: then it is as it was.
 bool Pipeline::Engine::dispatch(const std::shared_ptr<Partition>& partition,
-                                const std::string& group, Partition::Held& held) {
+                                const std::string& group, std::size_t key, Partition::Held& held) {
   partition->in_flight.fetch_add(1);
   in_flight_.fetch_add(1);
   dispatching_.store(std::this_thread::get_id(), std::memory_order_relaxed);
-  const bool posted = post(Item(*this, partition, held), group);
+  const bool posted = post(Item(*this, partition, key, held), group);
   dispatching_.store(std::thread::id(), std::memory_order_relaxed);
   if (!posted) held.record = *std::move(turned_away_);
   return posted;

@@ -4,7 +4,8 @@
 // locked. Each record is a coroutine task of an executor whose groups are the keys: the executor
 // keeps order, limits, rates and pauses. A task that has handled a record sets the flag of its
 // ledger entry and counts it out. The task's value wakes the pump after the task has given its
-// permit back (see TaskEnd), so the next step finds room for the key.
+// permit back (see TaskEnd), so the next step finds room for the key. A step tries records that were set
+// aside only if a task of their key has ended (see EndedKeys).
 //
 // A record's way:
 //   poll -> [aside: its key is full] -> executor -> process -> settled, or dropped
@@ -13,7 +14,11 @@
 #pragma once
 
 #include <atomic>
+#include <compare>
+#include <cstddef>
+#include <deque>
 #include <exception>
+#include <limits>
 #include <list>
 #include <map>
 #include <memory>
@@ -34,6 +39,7 @@
 #include "runtime/sampled_times.h"
 #include "runtime/thread_wakeup.h"
 #include "runtime/time_after.h"
+#include "stream/ended_keys.h"
 #include "stream/partition.h"
 #include "stream/pump.h"
 
@@ -56,6 +62,13 @@ class Pipeline::Engine final : private Pump, private Timer {
  private:
   // A record in flight. If it goes without having been settled, it is dropped.
   class Item;
+  // Which records stand in line where they were set aside: those of a group and a partition.
+  struct AsideLine {
+    std::size_t key = 0;  // the group's hash
+    std::string group{};
+    PartitionId partition = std::numeric_limits<PartitionId>::min();
+    auto operator<=>(const AsideLine&) const = default;
+  };
   // What was tried of it.
   struct Tries {
     int number = 0;
@@ -77,7 +90,8 @@ class Pipeline::Engine final : private Pump, private Timer {
   bool has_two_levels() const { return options_.by_group || takes_distinct_keys(); }
 
   // The pump.
-  void step() override;
+  bool step() override;
+  void ended() override { over_.wake(); }
   void fire() override { wake(); }
   void wait_until(TimePoint time);
   TimePoint next_look() const;
@@ -93,9 +107,14 @@ class Pipeline::Engine final : private Pump, private Timer {
   void show() KEYWAY_EXCLUDES(shown_mutex_);
   bool is_paused_by_user(PartitionId id) KEYWAY_EXCLUDES(shown_mutex_);
   void give_up(Partition& partition);
+  void drop(const auto& records) {
+    dropped_ += records.size();
+    for (const Partition::Held& held : records) bytes_.fetch_sub(held.record.value.size());
+  }
+  bool dispatch_aside();
   bool dispatch_held(const std::shared_ptr<Partition>& partition);
   bool dispatch(const std::shared_ptr<Partition>& partition, const std::string& group,
-                Partition::Held& held);
+                std::size_t key, Partition::Held& held);
   bool post(Item item, const std::string& group);
   void balance(Partition& partition);
   bool holds_records() const;
@@ -106,7 +125,7 @@ class Pipeline::Engine final : private Pump, private Timer {
   void begin_end_if_due() KEYWAY_EXCLUDES(failure_mutex_);
   void resume_all() KEYWAY_EXCLUDES(paused_mutex_);
   void begin_end(PipelineEnd::Why why);
-  void end_if_quiet() KEYWAY_EXCLUDES(failure_mutex_);
+  bool end_if_quiet() KEYWAY_EXCLUDES(failure_mutex_);
   bool failed() KEYWAY_EXCLUDES(failure_mutex_);
 
   // A record, on any thread.
@@ -153,6 +172,7 @@ class Pipeline::Engine final : private Pump, private Timer {
   detail::Atomic<bool> stop_wanted_{false};
   detail::Atomic<bool> any_parked_{false};
   detail::Atomic<bool> halts_{false};  // no record begins any more
+  EndedKeys ended_keys_;               // while records are set aside
   // The run has ended: nothing is settled any more, and neither the source nor a store is called.
   detail::Atomic<bool> closed_{false};
   ThreadWakeup over_;
@@ -199,6 +219,8 @@ class Pipeline::Engine final : private Pump, private Timer {
   std::map<PartitionId, std::shared_ptr<Partition>> partitions_;
   std::vector<Record> records_;
   std::vector<PartitionEvent> events_;
+  // Records whose key has as many in line as it may. Others pass them.
+  std::map<AsideLine, std::deque<Partition::Held>> aside_;
   std::optional<Record> turned_away_;
   bool source_ended_ = false;
   bool bytes_full_ = false;
@@ -211,7 +233,6 @@ class Pipeline::Engine final : private Pump, private Timer {
   std::uint64_t settled_at_commit_ = 0;
   std::optional<PipelineEnd::Why> ending_;
   TimePoint end_by_{};
-  bool is_over_ = false;
 
   // With groups, a record's task has its key, and its call, a task of the other executor, has its group and its place
   // of `concurrency`: so one that waits for its group keeps nobody but its key from going on.

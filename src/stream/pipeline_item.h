@@ -1,6 +1,7 @@
 // A record in flight, as its task holds it. If it goes without having been settled, it was dropped.
 #pragma once
 
+#include <cstddef>
 #include <memory>
 #include <string_view>
 #include <utility>
@@ -50,35 +51,41 @@ class Pipeline::Engine::Storing {
   bool open_;
 };
 
-// The value of a record's task. Its destructor wakes the pump. The executor destroys it after the
-// task has given its permit back, so the pump finds room for the key's next record.
+// The value of a record's task. Its destructor tells the pump that a task of the key has ended, and wakes it.
+// The executor destroys it after the task has given its permit back, so the pump finds room for the key's next record.
 class Pipeline::Engine::TaskEnd {
  public:
   static constexpr bool kDestructorIsKeyways = true;
 
-  explicit TaskEnd(Engine& engine) : engine_(&engine) {}
-  TaskEnd(TaskEnd&& other) noexcept : engine_(std::exchange(other.engine_, nullptr)) {}
+  TaskEnd(Engine& engine, std::size_t key) : engine_(&engine), key_(key) {}
+  TaskEnd(TaskEnd&& other) noexcept
+      : engine_(std::exchange(other.engine_, nullptr)), key_(other.key_) {}
   TaskEnd& operator=(TaskEnd&&) = delete;
   ~TaskEnd() {
-    if (engine_ != nullptr) engine_->wake();
+    if (engine_ == nullptr) return;
+    engine_->ended_keys_.ended(key_);
+    engine_->wake();
   }
 
  private:
   Engine* engine_;
+  std::size_t key_;  // the hash of the task's group
 };
 
 class Pipeline::Engine::Item {
  public:
   // Takes the record out of `held`.
-  Item(Engine& engine, std::shared_ptr<Partition> partition, Partition::Held& held)
+  Item(Engine& engine, std::shared_ptr<Partition> partition, std::size_t key, Partition::Held& held)
       : engine_(&engine),
         partition_(std::move(partition)),
+        key_(key),
         entry_(held.entry),
         since_(held.since),
         record_(std::move(held.record)) {}
   Item(Item&& other) noexcept
       : engine_(std::exchange(other.engine_, nullptr)),
         partition_(std::move(other.partition_)),
+        key_(other.key_),
         entry_(other.entry_),
         since_(other.since_),
         record_(std::move(other.record_)) {}
@@ -92,6 +99,7 @@ class Pipeline::Engine::Item {
   Ledger::Entry* entry() { return entry_; }  // null: it was settled when it was read
   TimePoint since() const { return since_; }
   Record& record() { return record_; }
+  std::size_t key() const { return key_; }
 
   // REQUIRES: the task wakes the pump afterwards, by its TaskEnd or, if it goes on, by wake().
   void settle(Ledger::State state) {
@@ -103,6 +111,7 @@ class Pipeline::Engine::Item {
  private:
   Engine* engine_;
   std::shared_ptr<Partition> partition_;
+  std::size_t key_;  // the hash of its group
   Ledger::Entry* entry_;
   TimePoint since_;  // when it was read
   Record record_;

@@ -34,7 +34,7 @@ Task<Pipeline::Engine::TaskEnd> Pipeline::Engine::process(Item* in_flight) {
   } catch (...) {
     fail_by(std::current_exception());
   }
-  co_return TaskEnd(*this);
+  co_return TaskEnd(*this, in_flight->key());
 }
 
 bool Pipeline::Engine::settled_at_once(Item& item, Tries& tries) {
@@ -259,8 +259,9 @@ void Pipeline::Engine::bury(Item& item, const Tries& tries, const Outcome& outco
   const bool halts = options_.on_dead == OnDead::kHalt;
   if (halts) {
     halts_ = true;
+    std::string place = source_.place_of(record);  // user code: under no lock
     MutexLock lock(failure_mutex_);
-    if (halted_by_.empty()) halted_by_ = source_.place_of(record);
+    if (halted_by_.empty()) halted_by_ = std::move(place);
   }
   item.settle(Ledger::State::kDead);
   if (halts) wake();

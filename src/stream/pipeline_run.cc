@@ -2,6 +2,7 @@
 #include <string>
 #include <utility>
 
+#include "base/hash_key.h"
 #include "groups/blocked_wait.h"
 #include "stream/pipeline_batch.h"
 #include "stream/pipeline_engine.h"
@@ -53,7 +54,9 @@ Result<PipelineEnd> Pipeline::Engine::run_until(std::stop_token stop) {
     wake();
   });
   wake();
-  block(over_, {.scheduler = &scheduler_});
+  const WaitEnd end = block(over_, {.scheduler = &scheduler_});
+  KEYWAY_CHECK(end == WaitEnd::kDone,
+               "a pipeline has not ended, but the simulation has nothing more to run");
   wait.end(&scheduler_);
   scheduler_.cancel_timer(*this);
   close_source();
@@ -87,6 +90,8 @@ void Pipeline::Engine::begin_end_if_due() {
 void Pipeline::Engine::begin_end(PipelineEnd::Why why) {
   ending_ = why;
   end_by_ = from_now(options_.shutdown_wait);
+  for (const auto& [line, held] : aside_) drop(held);
+  aside_.clear();
   for (auto& [id, partition] : partitions_) give_up(*partition);
   resume_all();  // a paused key would keep its records for ever
 }
@@ -131,23 +136,26 @@ void Pipeline::Engine::pause_key(std::string_view key, bool pause) {
     goes_on = keys_must_go_on_;
   }
   if (goes_on) executor_->resume_group(key);
+  if (pause) return;
+  // The key has more room than while it was paused, perhaps without a task that will end.
+  ended_keys_.ended(hash_key(key));
+  if (is_open_.load(std::memory_order_acquire)) wake();
 }
 
-// The last commit: up to the first that is not done, with all that is done above it.
-void Pipeline::Engine::end_if_quiet() {
+// The last commit: up to the first that is not done, with all that is done above it. True: the run is over.
+bool Pipeline::Engine::end_if_quiet() {
   const bool in_time = scheduler_.now() < end_by_;
-  if (in_flight_ > 0 && in_time) return;
+  if (in_flight_ > 0 && in_time) return false;
   if (in_flight_ > 0) {
     closed_ = true;
-    if (storing_ > 0) return;  // the last one wakes the pump
+    if (storing_ > 0) return false;  // the last one wakes the pump
   }
   if (!commit()) {
-    if (in_time && !failed()) return;  // once more, a little later
+    if (in_time && !failed()) return false;  // once more, a little later
     fail(*commit_error_);
   }
   show();
-  is_over_ = true;
-  over_.wake();
+  return true;
 }
 
 bool Pipeline::Engine::failed() {

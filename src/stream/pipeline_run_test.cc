@@ -76,6 +76,52 @@ TEST(PipelineRun, AHandlerCannotWaitForTheTaskThatRunsItsPipeline) {
 }
 
 // Four records are queued behind the first one. Its handler pauses the pipeline after the run has begun to end.
+TEST(PipelineRunDeathTest, InASimulationThatHasNothingMoreToRun) {
+  SimScheduler sim;
+  FakeLog log = numbered(3, 1);
+  FakeSource source(log);
+  Pipeline pipeline(source, {.commit_interval = Duration::max()}, [](const Record&) {}, sim);
+  pipeline.pause_key("key 0");
+  EXPECT_DEATH((void)pipeline.run_until(), "a pipeline has not ended, but the simulation");
+}
+
+TEST(PipelineRun, AWakeUpAfterItsEndPostsNothing) {
+  SimScheduler sim;
+  FakeLog log = numbered(3, 1);
+  FakeSource source(log);
+  Pipeline pipeline(source, {}, [](const Record&) {}, sim);
+  EXPECT_TRUE(pipeline.run_until().ok());
+  sim.run_ready();
+  pipeline.pause_partition(0);
+  EXPECT_EQ(sim.ready_count(), 0U);
+}
+
+// A wake-up after the end of the run finds both threads of the pool in use.
+TEST(PipelineRun, ATaskDestroysItThoughNoThreadOfThePoolIsFree) {
+  expect_ends([] {
+    std::latch is_busy(1);
+    std::latch is_destroyed(1);
+    ThreadPool pool({.threads = 2, .max_threads = 2});  // its last item still uses the latches
+    GroupExecutor executor({}, pool);
+    auto caller = executor.submit("a", [&] {
+      FakeLog log = numbered(3, 1);
+      FakeSource source(log);
+      {
+        Pipeline pipeline(source, {}, [](const Record&) {}, pool);
+        EXPECT_TRUE(pipeline.run_until().ok());
+        pool.execute([&] {
+          is_busy.count_down();
+          is_destroyed.wait();
+        });
+        is_busy.wait();
+        pipeline.pause_partition(0);
+      }
+      is_destroyed.count_down();
+    });
+    EXPECT_TRUE(caller.join().ok());
+  });
+}
+
 TEST(PipelineRun, APauseDuringItsEndDoesNotDelayIt) {
   SimScheduler sim;
   FakeLog log = numbered(5, 5);

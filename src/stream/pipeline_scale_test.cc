@@ -1,6 +1,8 @@
-// A record that waits for its group costs the same however many others wait.
+// A record costs the same however many others wait for their group, or are set aside.
 #include <array>
+#include <stop_token>
 #include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -43,6 +45,41 @@ double seconds(int count) {
 
 TEST(PipelineScale, TimePerRecordThatWaitsForItsGroupDoesNotGrowWithTheirNumber) {
   expect_cost_stays(seconds, 400, 8'000);
+}
+
+// For `count` records of one key, one after the other, while records of as many other keys are set aside.
+double seconds_beside_full_keys(int count) {
+  testing::SimScheduler sim;
+  FakeLog log;
+  std::vector<FakeLog::Line>& lines = log.partitions[0];
+  for (int round = 0; round < 3; ++round) {
+    for (int i = 0; i < count; ++i) lines.push_back({"full " + std::to_string(i), "full"});
+  }
+  for (int i = 0; i < count; ++i) lines.push_back({"hot", "hot"});
+  FakeSource source(log);
+  int handled = 0;
+  std::stop_source stop;
+  PipelineOptions options;
+  options.concurrency = 2 * count;
+  options.max_in_flight = 5 * static_cast<std::size_t>(count);
+  options.max_in_flight_per_key = 1;
+  options.commit_interval = 24h;
+  double began = 0;
+  const auto handle = [&](const Record& record) -> Task<void> {
+    if (record.value == "full") co_await sleep_for(12h);  // until the end
+    co_await sleep_for(1ms);
+    if (++handled == 2) began = cpu_seconds();  // all other records are read
+    if (handled == count) stop.request_stop();
+  };
+  Pipeline pipeline(source, options, handle, sim);
+  EXPECT_TRUE(pipeline.run_until(stop.get_token()).ok());
+  const double took = cpu_seconds() - began;
+  EXPECT_EQ(handled, count);
+  return took;
+}
+
+TEST(PipelineScale, TimePerRecordDoesNotGrowWithTheNumberOfKeysThatAreSetAside) {
+  expect_cost_stays(seconds_beside_full_keys, 100, 2'000);
 }
 
 }  // namespace

@@ -1,13 +1,15 @@
 // Something that has work to do now and then, on a scheduler's threads: one step at a time, and one more after each
-// wake().
+// wake(), up to the last step.
 //
-// Thread safety: wake() from any thread.
-// Lifetime: settle() before it is destroyed, when nobody wakes it any more.
+// A scheduler does not give a posted item back, so a posted pump needs a thread before it can be destroyed, and there may be
+// none. Therefore a pump decides in a step that it ends: from then on it is not posted again.
+//
+// Thread safety: wake() from any thread, also after the last step.
+// Lifetime: it may be destroyed when ended() was called and no thread is in wake(), or if it was never woken.
 #pragma once
 
-#include "base/spin_lock.h"
 #include "keyway/detail/atomic.h"
-#include "keyway/detail/driven_scheduler.h"
+#include "keyway/detail/check.h"
 #include "keyway/scheduler.h"
 
 namespace keyway {
@@ -17,11 +19,13 @@ class Pump : private Runnable {
   explicit Pump(Scheduler& scheduler) : scheduler_(scheduler) {}
 
   // A step that begins after this call sees the caller's earlier writes. A step that is running may
-  // miss them, and is followed by another one: run() stores kRunning before it calls step().
+  // miss them, and is followed by another one: run() stores kRunning before it calls step(). After
+  // the last step it does nothing.
   void wake() noexcept {
     State state = state_.load();
     while (true) {
       if (state == State::kPosted || state == State::kWantedAgain) return;
+      if (state == State::kEnded) return;
       const State next = state == State::kIdle ? State::kPosted : State::kWantedAgain;
       if (!state_.compare_exchange_weak(state, next)) continue;
       if (next == State::kPosted) scheduler_.post(*this);
@@ -30,24 +34,25 @@ class Pump : private Runnable {
   }
 
  protected:
-  ~Pump() = default;
-  virtual void step() = 0;
-
-  // Waits until no step runs or is going to.
-  void settle() {
-    auto* driven = scheduler_.is_driven() ? static_cast<DrivenScheduler*>(&scheduler_) : nullptr;
-    while (state_.load(std::memory_order_acquire) != State::kIdle) {
-      if (driven == nullptr || !driven->run_one()) yield_thread();
-    }
-    scheduler_.wait_for_turns_in_progress();
+  ~Pump() {
+    const State state = state_.load();
+    KEYWAY_CHECK(state == State::kIdle || state == State::kEnded,
+                 "a pump is destroyed while it is posted or runs");
   }
 
+  // False: this was the last step. Then ended() is called, after which the pump may be destroyed.
+  virtual bool step() = 0;
+  virtual void ended() = 0;
+
  private:
-  enum class State : int { kIdle, kPosted, kRunning, kWantedAgain };
+  enum class State : int { kIdle, kPosted, kRunning, kWantedAgain, kEnded };
 
   void run(Turn& turn) override {
     state_.exchange(State::kRunning);
-    step();
+    if (!step()) {
+      state_.store(State::kEnded);
+      return ended();
+    }
     State expected = State::kRunning;
     if (state_.compare_exchange_strong(expected, State::kIdle)) return;
     state_.store(State::kPosted);

@@ -7,6 +7,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <stdexcept>
 #include <stop_token>
 #include <string>
@@ -19,6 +20,7 @@
 #include "keyway/pipeline.h"
 #include "keyway/testing/sim_scheduler.h"
 #include "stream/pipeline_fixture.h"
+#include "support/own_process.h"
 
 namespace keyway {
 namespace {
@@ -107,6 +109,68 @@ TEST(Pump, FindsRoomForTheKeyOfARecordWhoseEndWokeIt) {
       EXPECT_LT(sim.now() - began, 1min) << name << ", " << per_key << " in line per key";
     }
   }
+}
+
+TEST(Pump, FindsRoomForAKeyOfSeveralPartitions) {
+  for (const int per_key : {0, 1}) {
+    for (const auto& [name, make] : ways(per_key)) {
+      expect_ends([&] {
+        SimScheduler sim;
+        FakeLog log = numbered(60, 1, 3);
+        FakeSource source(log);
+        const std::unique_ptr<Pipeline> pipeline = make(source, sim);
+        const TimePoint began = sim.now();
+        ASSERT_TRUE(pipeline->run_until().ok());
+        EXPECT_EQ(pipeline->stats().done, 60U);
+        EXPECT_LT(sim.now() - began, 1min) << name << ", " << per_key << " in line per key";
+      });
+    }
+  }
+}
+
+// No record of the key is in line that could end.
+TEST(Pump, FindsTheRoomOfAKeyThatIsResumed) {
+  struct Resumes final : Timer {
+    void fire() override { pipeline->resume_key("key 0"); }
+    Pipeline* pipeline = nullptr;
+  };
+  SimScheduler sim;
+  FakeLog log = numbered(4, 1);
+  FakeSource source(log);
+  Pipeline pipeline(
+      source, without_commits({.max_in_flight_per_key = 0}), [](const Record&) {}, sim);
+  pipeline.pause_key("key 0");
+  Resumes resumes;
+  resumes.pipeline = &pipeline;
+  const TimePoint began = sim.now();
+  sim.add_timer(resumes, began + 1s);
+  ASSERT_TRUE(pipeline.run_until().ok());
+  EXPECT_EQ(pipeline.stats().done, 4U);
+  EXPECT_LT(sim.now() - began, 1min);
+}
+
+// The records of the first batch end while the second one awaits its commit.
+TEST(Pump, FindsRoomThatARecordMadeBeforeACommit) {
+  expect_ends([] {
+    SimScheduler sim;
+    FakeLog log = numbered(8, 1);
+    FakeSource source(log);
+    source.batch = 4;
+    int commits = 0;
+    source.on_commit = [&](std::span<const Progress>) -> Result<void> {
+      if (++commits == 2) return Error{ErrorCode::kIo, "broker is away", /*retryable=*/true};
+      return {};
+    };
+    Pipeline pipeline(
+        source,
+        {.delivery = Delivery::kAtMostOnce, .max_in_flight_per_key = 0, .commit_interval = 1s},
+        [](const Record&) -> Task<void> { co_await sleep_for(1ms); }, sim);
+    const TimePoint began = sim.now();
+    ASSERT_TRUE(pipeline.run_until().ok());
+    EXPECT_GT(commits, 2);
+    EXPECT_EQ(pipeline.stats().done, 8U);
+    EXPECT_LT(sim.now() - began, 1min);
+  });
 }
 
 TEST(Pump, KnowsOfRecordsThatLeaveWhileItDecidesToSleep) {

@@ -17,6 +17,7 @@
 #include "keyway/testing/sim_scheduler.h"
 #include "keyway/thread_pool.h"
 #include "stream/pipeline_fixture.h"
+#include "support/own_process.h"
 
 namespace keyway {
 namespace {
@@ -106,6 +107,37 @@ TEST(SourceFaults, AnExceptionIsTheErrorOfTheRun) {
     EXPECT_NE(error.message.find(std::string(where) + " broke"), std::string::npos)
         << error.message;
   }
+}
+
+// Two records die at once, and the source gives the place of neither before it is asked for both.
+TEST(Halt, AsksTheSourceForAPlaceUnderNoLock) {
+  struct WaitingSource final : FakeSource {
+    using FakeSource::FakeSource;
+    std::string place_of(const Record& record) const override {
+      asked.arrive_and_wait();
+      return FakeSource::place_of(record);
+    }
+    mutable std::latch asked{2};
+  };
+  struct NoLetters final : DeadLetters {
+    Result<void> store(const DeadLetter&) override { return {}; }
+  };
+  expect_ends([] {
+    FakeLog log = numbered(2, 2);
+    WaitingSource source(log);
+    std::latch both_run(2);
+    Pipeline pipeline(
+        source,
+        {.concurrency = 2, .dead_letters = std::make_shared<NoLetters>(), .on_dead = OnDead::kHalt},
+        [&](const Record&) {
+          both_run.arrive_and_wait();
+          return permanent_failure("bad");
+        });
+    const Result<PipelineEnd> end = pipeline.run_until();
+    ASSERT_TRUE(end.ok());
+    EXPECT_EQ(end->why, PipelineEnd::kHalted);
+    EXPECT_FALSE(end->halted_by.empty());
+  });
 }
 
 // The handler ends after run_until() has returned, and its record comes again in another run.

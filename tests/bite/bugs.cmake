@@ -323,14 +323,50 @@ plant_bug(pump_check_then_store "a pump goes idle by a check and a store, and a 
   [[if (planted("pump_check_then_store") && state_.load() == State::kRunning) return state_.store(State::kIdle);
     if (state_.compare_exchange_strong(expected, State::kIdle)) return;]])
 
+plant_bug(pump_posts_after_its_end "a wake-up after a pump's last step posts it"
+  src/stream/pump.h
+  [[if (state == State::kEnded) return;]]
+  [[if (state == State::kEnded && !planted("pump_posts_after_its_end")) return;]])
+
+plant_bug(pump_forgets_its_end "a wake-up during a pump's last step is followed by another step"
+  src/stream/pump.h
+  [[if (!step()) {]]
+  [[if (!step() && !(planted("pump_forgets_its_end") && state_.load() == State::kWantedAgain)) {]])
+
+plant_bug(end_before_watch_missed "the end of a task between the refusal of a record and the watch of its key is missed"
+  src/stream/pipeline_engine.cc
+  [[(ended_keys_.watch(key) &&]]
+  [[(ended_keys_.watch(key) && !planted("end_before_watch_missed") &&]])
+
+plant_bug(resumed_key_untold "the pump does not hear that a key was resumed"
+  src/stream/pipeline_run.cc
+  [[ended_keys_.ended(hash_key(key));]]
+  [[if (!planted("resumed_key_untold")) ended_keys_.ended(hash_key(key));]])
+
+plant_bug(ends_lost_while_awaiting "ends of tasks are forgotten while a commit is awaited"
+  src/stream/pipeline_engine.cc
+  [[if (awaits_commit_) return false;
+  bool any = false;
+  for (const std::size_t key]]
+  [[if (awaits_commit_ && planted("ends_lost_while_awaiting")) ended_keys_.take();
+  if (awaits_commit_) return false;
+  bool any = false;
+  for (const std::size_t key]])
+
 plant_bug(pump_woken_early "a record wakes the pump when it settles, before its task has given the permit back"
   src/stream/pipeline_item.h
-  [[if (engine_ != nullptr) engine_->wake();]]
-  [[if (engine_ != nullptr && !planted("pump_woken_early")) engine_->wake();]]
+  [[engine_->ended_keys_.ended(key_);
+    engine_->wake();]]
+  [[if (planted("pump_woken_early")) return;
+    engine_->ended_keys_.ended(key_);
+    engine_->wake();]]
   AND
   [[std::exchange(engine_, nullptr)->count_out(*partition_);]]
   [[engine_->count_out(*partition_);
-    if (planted("pump_woken_early")) engine_->wake();
+    if (planted("pump_woken_early")) {
+      engine_->ended_keys_.ended(key_);
+      engine_->wake();
+    }
     engine_ = nullptr;]])
 
 plant_bug(await_ignores_stop "a coroutine that awaits a task or room does not end its wait on a stop request"
@@ -449,10 +485,10 @@ plant_bug(place_given_up_twice "a task that a newer one replaces gives up the pl
   [[  if (!planted("place_given_up_twice")) other.set_has_place(false);]])
 
 plant_bug(bytes_of_revoked "records that were set aside keep their bytes when their partition is revoked"
-  src/stream/pipeline_engine.cc
-  [[for (const Partition::Held& held : all) bytes_]]
+  src/stream/pipeline_engine.h
+  [[for (const Partition::Held& held : records) bytes_]]
   [[if (planted("bytes_of_revoked")) return;
-    for (const Partition::Held& held : all) bytes_]])
+    for (const Partition::Held& held : records) bytes_]])
 
 plant_bug(given_back_uncounted "a waiting task that gives its permit back for a lower limit is counted wrongly in the global queue"
   src/groups/waits.cc
@@ -829,8 +865,8 @@ plant_bug(revoked_with_the_first "partitions that are revoked together are given
 
 plant_bug(store_outlived "run_until() returns while a dead letter is being stored"
   src/stream/pipeline_run.cc
-  [[if (storing_ > 0) return;]]
-  [[if (storing_ > 0 && !planted("store_outlived")) return;]])
+  [[if (storing_ > 0) return false;]]
+  [[if (storing_ > 0 && !planted("store_outlived")) return false;]])
 
 plant_bug(unclassified_overtaken "records behind one that cannot be classified are handled"
   src/stream/pipeline_engine.cc

@@ -47,10 +47,14 @@ class FewRecords final : public Source {
   Offset committed_ = 0;
 };
 
-template <int kPerKey>
+template <int kPerKey, bool kResumes = false>
 class RecordsOfOneKey final : public Scenario {
  public:
+  RecordsOfOneKey() {
+    if (kResumes) pipeline_->pause_key("k");
+  }
   void run(int thread) override {
+    if (kResumes && thread == 2) return pipeline_->resume_key("k");
     if (thread > 0) return scheduler_.work();
     const Result<PipelineEnd> end = pipeline_->run_until();
     require(end.ok() && end->why == PipelineEnd::kSourceEnded, "it did not end with its source");
@@ -92,6 +96,9 @@ TEST(ExplorePipeline, RecordsOfOneKeySetAside) {
 }
 TEST(ExplorePipeline, RecordsOfOneKeyWithNoneInLine) {
   expect_holds<RecordsOfOneKey<0>>("Pipeline", {.threads = 3});
+}
+TEST(ExplorePipeline, RecordsOfAKeyThatIsResumed) {
+  expect_holds<RecordsOfOneKey<0, true>>("Pipeline", {.threads = 3});
 }
 
 }  // namespace

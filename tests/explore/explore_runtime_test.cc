@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -200,20 +201,16 @@ class WakesOfAPump final : public Scenario {
     wanted_[static_cast<std::size_t>(thread)] = true;
     pump_.wake();
     wait_until("a step", [&] { return !wanted_[static_cast<std::size_t>(thread)]; });
-    if (++done_ == 2) {
-      pump_.end();
-      scheduler_.stop();
-    }
+    if (++done_ == 2) scheduler_.stop();
   }
 
  private:
   class OnePump final : public Pump {
    public:
     explicit OnePump(WakesOfAPump& scenario) : Pump(scenario.scheduler_), scenario_(scenario) {}
-    void end() { settle(); }
 
    private:
-    void step() override {
+    bool step() override {
       require(!runs_, "two steps at once");
       runs_ = true;
       for (bool& wanted : scenario_.wanted_) {
@@ -222,7 +219,9 @@ class WakesOfAPump final : public Scenario {
       }
       changed();
       runs_ = false;
+      return true;
     }
+    void ended() override {}
     WakesOfAPump& scenario_;
     bool runs_ = false;
   };
@@ -233,6 +232,43 @@ class WakesOfAPump final : public Scenario {
   int done_ = 0;
 };
 TEST(ExplorePump, AStepFollowsEachWake) { expect_holds<WakesOfAPump>("Pump", {.threads = 3}); }
+
+// A wake-up that meets the last step, or comes after it, posts nothing: the pump is destroyed when its end was seen.
+class EndOfAPump final : public Scenario {
+ public:
+  void run(int thread) override {
+    if (thread == 2) return scheduler_.work();
+    pump_->wake();
+    if (thread == 1) {
+      other_woke_ = true;
+      return changed();
+    }
+    require(block(pump_->over) == WaitEnd::kDone, "a wait without a deadline gave up");
+    wait_until("the other wake-up", [&] { return other_woke_; });
+    pump_.reset();
+    scheduler_.stop();
+  }
+
+ private:
+  class OnePump final : public Pump {
+   public:
+    explicit OnePump(Scheduler& scheduler) : Pump(scheduler) {}
+    ThreadWakeup over;
+
+   private:
+    bool step() override {
+      require(!std::exchange(stepped_, true), "a step after the last one");
+      return false;
+    }
+    void ended() override { over.wake(); }
+    bool stepped_ = false;
+  };
+
+  ExploredScheduler scheduler_;
+  std::unique_ptr<OnePump> pump_ = std::make_unique<OnePump>(scheduler_);
+  bool other_woke_ = false;
+};
+TEST(ExplorePump, MayBeDestroyedAfterItsEnd) { expect_holds<EndOfAPump>("Pump", {.threads = 3}); }
 
 // ---- BlockPool: no block is given out twice, wherever it was freed.
 
