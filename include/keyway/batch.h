@@ -1,6 +1,7 @@
 // Several records that are handled at once: see Pipeline.
 //
-// A handler that takes a Batch gives an outcome for each of its records, in their order; or one for all of them, or
+// A handler that takes a Batch gives an outcome for each of its records, in their order (records without one are tried
+// again; if there are more outcomes than records, all are); or one for all of them, or
 // nothing, which is done for all. Whoever is to be tried again comes again in a later batch, perhaps with others.
 //
 // Thread safety: as a const std::vector. Lifetime: until the handler has ended.

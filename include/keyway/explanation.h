@@ -19,7 +19,8 @@ enum class HeldBackBy {
   kNothing,      // nobody waits, or a thread is about to come
   kGroupLimit,   // as many of the group run as may
   kGlobalLimit,  // as many of all groups run as may
-  kPause,        // the group, or all of them
+  kPause,        // of the group: see pause_group()
+  kPauseOfAll,   // of all groups: see pause()
   kRate,         // too many have started lately
   kFullQueue,    // the task waits for room in its queue: see try_submit_for()
   kOtherTask,    // it runs, and waits for another task

@@ -130,8 +130,8 @@ class KeyLocks {
   [[nodiscard]] LockSet lock_all(Keys&& keys, LockMode mode = LockMode::kExclusive);
   [[nodiscard]] LockSet lock_all(std::initializer_list<std::string_view> keys,
                                  LockMode mode = LockMode::kExclusive);
-  // With g++ 12 give it a vector that has a name. The braces of `co_await locks.lock_all_async({"a", "b"})` make
-  // temporaries, and g++ 12 destroys the temporaries of a co_await expression twice:
+  // With g++ 12 give it a vector that has a name: it does not compile the braces of
+  // `co_await locks.lock_all_async({"a", "b"})` ("array used as initializer").
   //   std::vector<std::string> keys{"a", "b"};
   //   LockSet both = co_await locks.lock_all_async(keys);
   Task<LockSet> lock_all_async(std::vector<std::string> keys, LockMode mode = LockMode::kExclusive);

@@ -50,8 +50,9 @@ class KeyedCalls {
   SerialResult<F> call(std::string_view key, F&& work) {
     using Callable = std::decay_t<F>;
     using Value = detail::TaskValue<Callable>;
-    static_assert(!detail::kIsCoroutine<Callable>,
-                  "a coroutine needs a scheduler, also in basic mode: dispatch it");
+    static_assert(
+        !detail::kIsCoroutine<Callable>,
+        "a coroutine needs a scheduler, and basic mode has none: give it to a SerialDispatcher");
     if (dispatcher_) return dispatcher_->run(key, std::forward<F>(work));
     detail::require_key(key, "key");
     detail::require_callable(work, key, {});

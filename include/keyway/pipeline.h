@@ -20,7 +20,7 @@
 // no other.
 //
 // Thread safety: every method from any thread. run_until() runs once: a second call is an error.
-// Lifetime: the scheduler outlives it; the source and the stores outlive run_until(). Handlers that still run when
+// Lifetime: the scheduler outlives it; it and the source and the stores outlive run_until(). Handlers that still run when
 // `shutdown_wait` is over may end later: nothing becomes of their records, which come again in another run. The
 // destructor waits for them.
 #pragma once

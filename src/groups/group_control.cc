@@ -312,7 +312,10 @@ class GroupEngine::AllTasks final : public WantedWork {
 };
 
 void GroupEngine::close() {
-  KEYWAY_CHECK(!runs_a_task_here(), "an executor cannot be destroyed by one of its own tasks");
+  KEYWAY_CHECK(!is_on_a_stack_here(),
+               "an executor cannot be destroyed by one of its own tasks, nor by a listener, a "
+               "rejection handler or a "
+               "destructor of captures that it calls");
   shutdown();
   const auto lanes_are_idle = [&] { return table_.all_of([](Lane& lane) { return lane.idle(); }); };
   const auto is_quiet = [&] { return quiet_.is_quiet(lanes_are_idle, /*strict=*/true); };
@@ -398,6 +401,15 @@ bool GroupEngine::drain_group(std::string_view key, Duration timeout) {
                "tasks are left, but the simulation has nothing more to run");
   wait.end(&scheduler_);
   return end == WaitEnd::kDone;
+}
+
+// Whether the calling thread runs or ends a task of this engine, perhaps below others.
+bool GroupEngine::is_on_a_stack_here() const {
+  for (const auto* scope = detail::CurrentTaskScope::innermost(); scope != nullptr;
+       scope = scope->outer()) {
+    if (scope->task() != nullptr && &scope->task()->owner() == this) return true;
+  }
+  return false;
 }
 
 bool GroupEngine::runs_a_task_here(std::optional<std::string_view> key) const {

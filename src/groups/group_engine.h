@@ -86,6 +86,7 @@ class GroupEngine final : public LaneOwner,
 
   // Whether the calling thread runs a task of this engine, perhaps below others; only of that key, if given.
   bool runs_a_task_here(std::optional<std::string_view> key = std::nullopt) const;
+  bool is_on_a_stack_here() const;
   // Whether the innermost task that the calling thread runs under permits is one of this key's.
   bool is_inside(std::string_view key) const;
   // Runs a task here and now, as a part of the one that the calling thread runs.

@@ -97,9 +97,10 @@ std::string remedy(const Explanation& why) {
              "; goes on when " + one_of_any(why.explained) + " ends" +
              or_with("set_global_limit()");
     case HeldBackBy::kPause:
-      return why.explained == Explained::kRecords
-                 ? "; paused, goes on with resume_key() or resume()"
-                 : "; paused, goes on with resume_group() or resume()";
+      return why.explained == Explained::kRecords ? "; paused, goes on with resume_key()"
+                                                  : "; paused, goes on with resume_group()";
+    case HeldBackBy::kPauseOfAll:
+      return "; all groups are paused, goes on with resume()";
     case HeldBackBy::kRate:
       return "; too many have started lately, goes on in " +
              human_duration(why.tokens_in.value_or(Duration::zero()));
@@ -123,6 +124,8 @@ const char* to_string(HeldBackBy by) {
       return "global_limit";
     case HeldBackBy::kPause:
       return "pause";
+    case HeldBackBy::kPauseOfAll:
+      return "pause_of_all";
     case HeldBackBy::kRate:
       return "rate";
     case HeldBackBy::kFullQueue:
@@ -214,8 +217,10 @@ void GroupEngine::explain_lane(Lane& lane, const Waiter* waiter, Explanation& wh
     why.global_limit = use.limit;
   }
   if (why.waiting == 0) return;
-  if (view.paused || dispatch_.paused()) {
+  if (view.paused) {
     why.held_back_by = HeldBackBy::kPause;
+  } else if (dispatch_.paused()) {
+    why.held_back_by = HeldBackBy::kPauseOfAll;
   } else if (view.full) {
     why.held_back_by = HeldBackBy::kGroupLimit;
   } else if (const auto tokens_in = has_states_ ? dispatch_.tokens_come_in(lane) : std::nullopt) {

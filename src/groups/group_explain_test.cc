@@ -82,8 +82,11 @@ TEST_F(ExplainTest, NamesAPauseAndARate) {
   executor_->pause_group("p");
   auto c = submit("p", "1");
   sim_.run_ready();
-  EXPECT_EQ(text("p"),
-            "0 of 1 running; 1 waiting; paused, goes on with resume_group() or resume()");
+  EXPECT_EQ(text("p"), "0 of 1 running; 1 waiting; paused, goes on with resume_group()");
+  executor_->pause();
+  executor_->resume_group("p");
+  EXPECT_EQ(text("p"), "0 of 1 running; 1 waiting; all groups are paused, goes on with resume()");
+  EXPECT_EQ(executor_->explain("p").held_back_by, HeldBackBy::kPauseOfAll);
 }
 
 TEST_F(ExplainTest, NamesTheTaskThatAnotherWaitsFor) {

@@ -93,9 +93,8 @@ TEST(BlockedThreads, ATaskThatBlocksTheLastThreadKeepsItsPermit) {
     };
     auto starts = executor.submit("starts", [&] {
       holds_d = executor.submit("d", [&] { return await_one("b"); });
-      holds_b = executor.submit("b", [&]() -> Task<void> {
-        (void)co_await when_all(await_one("d"), blocks());
-      });
+      holds_b = executor.submit(
+          "b", [&]() -> Task<void> { (void)co_await when_all(await_one("d"), blocks()); });
     });
     EXPECT_TRUE(starts.join().ok());
     await_wait_of(holds_b);

@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "base/mutex.h"
+#include "keyway/detail/check.h"
+#include "keyway/error.h"
 #include "keyway/thread_pool.h"
 #include "runtime/blocking.h"
 #include "runtime/current_scheduler.h"
@@ -35,6 +37,9 @@ class ExecutorScheduler final : public Scheduler {
         service_([] { return false; }, [] { return false; }) {}
 
   ~ExecutorScheduler() override {
+    KEYWAY_CHECK(
+        users_.load(std::memory_order_relaxed) == 0,
+        "a scheduler is destroyed before an executor that uses it; declare the scheduler first");
     wait_until_posted_have_run();
     posts_.wait_for_all();
   }
@@ -49,6 +54,10 @@ class ExecutorScheduler final : public Scheduler {
   }
 
   const ExecutorOptions& options() const { return options_; }
+  void add_idle_listener(IdleListener&) override { users_.fetch_add(1, std::memory_order_relaxed); }
+  void remove_idle_listener(IdleListener&) override {
+    users_.fetch_sub(1, std::memory_order_relaxed);
+  }
 
   TimePoint now() const override { return std::chrono::steady_clock::now(); }
   void add_timer(Timer& timer, TimePoint deadline) override { service_.add_timer(timer, deadline); }
@@ -194,6 +203,7 @@ class ExecutorScheduler final : public Scheduler {
 
   const std::function<void(std::function<void()>)> execute_;
   const ExecutorOptions options_;
+  detail::Atomic<int> users_{0};  // executors; for the check of the destructor
   PostsInProgress posts_;
 
   Mutex<LockRank::kExecutorScheduler> mutex_;
@@ -213,6 +223,7 @@ class ExecutorScheduler final : public Scheduler {
 
 std::unique_ptr<Scheduler> make_executor_scheduler(
     std::function<void(std::function<void()>)> execute, ExecutorOptions options) {
+  if (!execute) throw Exception({ErrorCode::kInvalidArgument, "the executor is a null callable"});
   return std::make_unique<ExecutorScheduler>(std::move(execute), options);
 }
 

@@ -349,5 +349,10 @@ TEST(ExecutorScheduler, RunsCoroutines) {
   EXPECT_EQ(sync_wait(*scheduler, sum()), 3);
 }
 
+TEST(ExecutorScheduler, ANullExecutorIsRefused) {
+  EXPECT_THROW((void)make_executor_scheduler(std::function<void(std::function<void()>)>()),
+               Exception);
+}
+
 }  // namespace
 }  // namespace keyway

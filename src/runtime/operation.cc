@@ -110,9 +110,13 @@ void TaskOperation::end() {
       if (ended.whole == id()) ended.whole = 0;
     }
   }
-  Operations& operations = Operations::instance();
-  MutexLock lock(operations.mutex);
-  operations.by_id.erase(id());
+  {
+    Operations& operations = Operations::instance();
+    MutexLock lock(operations.mutex);
+    operations.by_id.erase(id());
+  }
+  // A search may have found the scheduler of a coroutine outside of tasks, which may be destroyed next.
+  if (task() == nullptr && !is_confined()) WaitGraph::instance().wait_for_searches();
 }
 
 // Other parts of the parent may already wait for these locks, and can have them now.

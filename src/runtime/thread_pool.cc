@@ -318,6 +318,10 @@ ThreadPool& detail::background_pool() {
 namespace {
 
 ThreadPoolOptions checked(ThreadPoolOptions options) {
+  if (options.idle_timeout < Duration::zero()) {
+    throw Exception(
+        {ErrorCode::kInvalidArgument, "idle_timeout is negative; it must be at least 0"});
+  }
   const unsigned least = std::max(1U, options.threads);
   if (options.max_threads >= least) return options;
   throw Exception(

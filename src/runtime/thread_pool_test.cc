@@ -440,6 +440,7 @@ TEST(ThreadPool, RefusesOptionsOutOfRange) {
   EXPECT_EQ(message_of({.threads = 4, .max_threads = 2}),
             "max_threads is 2; it must be at least 4, the value of threads");
   EXPECT_EQ(message_of({.max_threads = 0}), "max_threads is 0; it must be at least 1");
+  EXPECT_EQ(message_of({.idle_timeout = -1s}), "idle_timeout is negative; it must be at least 0");
   const ThreadPool pool({.max_threads = 1});
   EXPECT_EQ(pool.max_threads(), 1U) << "however many cores there are";
 }

@@ -11,6 +11,10 @@ Pipeline::Pipeline(Source& source, PipelineOptions options, detail::AnyHandler h
       engine_(std::make_unique<Engine>(source, std::move(options), std::move(handler),
                                        scheduler != nullptr ? *scheduler : *own_scheduler_)) {}
 
+void detail::throw_null_handler() {
+  throw Exception({ErrorCode::kInvalidArgument, "the handler of a pipeline is null"});
+}
+
 Pipeline::~Pipeline() = default;
 
 Result<PipelineEnd> Pipeline::run_until(std::stop_token stop) {

@@ -86,6 +86,11 @@ Task<std::vector<Outcome>> Pipeline::Engine::call_batch(std::span<const Batch::M
     }
   }
   if (thrown) outcomes.assign(members.size(), outcome_of(thrown));
+  if (outcomes.size() > members.size()) {  // nobody knows which of them belong to which records
+    outcomes.assign(members.size(),
+                    retry("the handler gave " + std::to_string(outcomes.size()) + " outcomes for " +
+                          std::to_string(members.size()) + " records"));
+  }
   outcomes.resize(members.size(), retry("the handler gave no outcome for it"));
   co_return outcomes;
 }

@@ -83,6 +83,9 @@ Pipeline::Engine::Engine(Source& source, PipelineOptions options, detail::AnyHan
 }
 
 Pipeline::Engine::~Engine() {
+  KEYWAY_CHECK(
+      !runs_.load(std::memory_order_acquire),
+      "a Pipeline is destroyed while run_until() runs; request stop, and let it return first");
   // Running tasks, and queued records that the executors drop, call wake(), which does nothing after the run.
   executor_.reset();
   calls_.reset();

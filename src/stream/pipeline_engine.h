@@ -168,6 +168,7 @@ class Pipeline::Engine final : private Pump, private Timer {
   // reads lie on different cache lines. Counters for statistics are std::atomic, so the explorer
   // ignores them.
   detail::Atomic<bool> ran_{false};
+  detail::Atomic<bool> runs_{false};  // run_until() has not returned
   detail::Atomic<bool> is_open_{false};
   detail::Atomic<bool> stop_wanted_{false};
   detail::Atomic<bool> any_parked_{false};

@@ -32,6 +32,11 @@ Result<PipelineEnd> Pipeline::Engine::run_until(std::stop_token stop) {
     return Error{ErrorCode::kInvalidArgument,
                  "run_until() was called before; a pipeline runs once: make another one"};
   }
+  struct Runs {
+    explicit Runs(detail::Atomic<bool>& of) : flag(of) { flag.store(true); }
+    ~Runs() { flag.store(false); }
+    detail::Atomic<bool>& flag;
+  } const runs(runs_);
   // A wake-up before the run has begun does nothing: the run begins with one.
   const auto wake_if_open = [this] {
     if (is_open_.load(std::memory_order_acquire)) wake();

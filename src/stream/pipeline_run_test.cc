@@ -85,6 +85,31 @@ TEST(PipelineRunDeathTest, InASimulationThatHasNothingMoreToRun) {
   EXPECT_DEATH((void)pipeline.run_until(), "a pipeline has not ended, but the simulation");
 }
 
+TEST(PipelineRunDeathTest, APipelineIsDestroyedWhileItRuns) {
+  const auto destroy = [] {
+    FakeLog log = numbered(1, 1);
+    FakeSource source(log);
+    std::latch began(1);
+    auto pipeline =
+        std::make_unique<Pipeline>(source, PipelineOptions{}, [&](const Record&) -> Task<void> {
+          began.count_down();
+          co_await sleep_for(1h);
+        });
+    std::jthread runs([&] { (void)pipeline->run_until(); });
+    began.wait();
+    pipeline.reset();
+  };
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_DEATH(destroy(), "let it return first");
+}
+
+TEST(PipelineRun, ANullHandlerIsRefused) {
+  FakeLog log = numbered(1, 1);
+  FakeSource source(log);
+  const std::function<Outcome(const Record&)> none;
+  EXPECT_THROW(Pipeline(source, {}, none), Exception);
+}
+
 TEST(PipelineRun, AWakeUpAfterItsEndPostsNothing) {
   SimScheduler sim;
   FakeLog log = numbered(3, 1);

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "keyway/detail/check.h"
 #include "runtime/current_scheduler.h"
 #include "runtime/timer_queue.h"
 #include "testing/fiber.h"
@@ -176,7 +177,11 @@ class SimScheduler::Impl {
 
 SimScheduler::SimScheduler() : impl_(std::make_unique<Impl>(*this, std::nullopt)) {}
 SimScheduler::SimScheduler(std::uint64_t seed) : impl_(std::make_unique<Impl>(*this, seed)) {}
-SimScheduler::~SimScheduler() = default;
+SimScheduler::~SimScheduler() {
+  KEYWAY_CHECK(
+      users_ == 0,
+      "a SimScheduler is destroyed before an executor that uses it; declare the simulation first");
+}
 
 bool SimScheduler::run_one() { return impl_->step(); }
 

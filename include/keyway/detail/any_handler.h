@@ -84,8 +84,13 @@ AnyHandler make_record_handler(F handler) {
   return made;
 }
 
+[[noreturn]] void throw_null_handler();
+
 template <class F>
 AnyHandler make_handler(F handler) {
+  if constexpr (requires { handler == nullptr; }) {
+    if (handler == nullptr) throw_null_handler();
+  }
   if constexpr (std::is_invocable_v<F&, const Batch&>) {
     AnyHandler made;
     made.batch = [handler = std::move(handler)](const Batch& batch) mutable {

@@ -54,12 +54,15 @@ class SimScheduler final : public DrivenScheduler {
   void add_timer(Timer& timer, TimePoint deadline) override;
   bool cancel_timer(Timer& timer) override;
   bool wait_for_turns_in_progress(const TimePoint*) override { return true; }
+  void add_idle_listener(IdleListener&) override { ++users_; }
+  void remove_idle_listener(IdleListener&) override { --users_; }
   Slept sleep(const detail::Atomic<std::uint32_t>& word, std::uint32_t expected,
               const TimePoint* deadline) override;
 
  private:
   class Impl;
   std::unique_ptr<Impl> impl_;
+  int users_ = 0;  // executors; for the check of the destructor
 };
 
 }  // namespace keyway::testing
