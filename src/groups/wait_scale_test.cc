@@ -18,6 +18,7 @@
 namespace keyway {
 namespace {
 
+using namespace std::chrono_literals;
 using testing::SimScheduler;
 
 constexpr int kFew = 1'000;
@@ -147,6 +148,25 @@ TEST(WaitScale, ABranchThatReturnsDoesNotLookAtAllBranchesOfItsTask) {
     auto waits = executor.submit("h", [&]() -> Task<void> { (void)co_await whole; });
     auto holds = executor.submit("g", [&]() -> Task<void> { (void)co_await waits; });
     EXPECT_TRUE(holds.join().ok());
+    return checks.count();
+  });
+}
+
+// As when two workers run a chain: each wait joins two parts of it.
+TEST(WaitScale, NeighboursOfAChainThatBeginInSwappedOrderDoNotSearchIt) {
+  expect_checks_stay([](int count) {
+    SimScheduler sim;
+    CountedChecks checks(sim);
+    GroupExecutor executor({.default_group = {.max_concurrency = kUnlimited}}, checks);
+    std::vector<TaskHandle<void>> chain(static_cast<std::size_t>(count));
+    chain[0] = executor.submit("g", []() -> Task<void> { co_await sleep_for(1h); });
+    for (std::size_t i = 1; i < chain.size(); ++i) {
+      chain[i] = executor.submit("g", [&chain, i]() -> Task<void> {
+        co_await sleep_for(i * 1us + (i % 2 == 1 ? 1min : 0min));
+        (void)co_await chain[i - 1];
+      });
+    }
+    EXPECT_TRUE(chain.back().join().ok());
     return checks.count();
   });
 }

@@ -46,6 +46,29 @@ struct Sharing {
 constexpr int kFew = 500;
 constexpr int kMany = 20'000;
 
+// All of them hold permits of one group, under a global limit.
+TEST(LockScale, WaitersUnderAGlobalLimitDoNotSearchTheLine) {
+  const auto seconds = [](int count) {
+    SimScheduler sim;
+    KeyLocks locks;
+    GroupExecutor executor(
+        {.default_group = {.max_concurrency = kUnlimited}, .global_max_in_flight = 4}, sim);
+    KeyLocks::Guard guard = locks.lock("k");
+    const auto lock = [&]() -> Task<void> {
+      const KeyLocks::Guard mine = co_await locks.lock_async("k");
+    };
+    for (int i = 0; i < count; ++i) EXPECT_TRUE(executor.post("g", lock).ok());
+    const double began = cpu_seconds();
+    sim.run_ready();
+    const double took = cpu_seconds() - began;
+    EXPECT_EQ(locks.explain("k").waiting, static_cast<std::size_t>(count));
+    guard.release();
+    sim.run_until_idle();
+    return took;
+  };
+  expect_cost_stays(seconds, 200, 5'000);
+}
+
 TEST(LockScale, SharedWaitersBehindAnExclusiveHolderDoNotSearchTheLine) {
   const auto seconds = [](int count) {
     Sharing sharing(count);

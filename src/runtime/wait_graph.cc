@@ -56,20 +56,28 @@ void WaitGraph::update_hold(WaiterNode& node) {
 }
 
 void WaitGraph::leave(WaiterNode& node, TaskCore& waiter, bool lane) {
-  if (lane) node.lane_away = true;
+  if (lane) set_lane_away(node, true);
   if (node.is_away()) return;
   node.comes_back.waiter = &waiter;
   node.comes_back.node_ = &node;
   node.comes_back.target_lane_ = node.lane;
-  ++lanes_[node.lane].targets;
+}
+
+// The return of a task that gave its lane's permits back needs room in the lane.
+void WaitGraph::set_lane_away(WaiterNode& node, bool away) {
+  if (std::exchange(node.lane_away, away) == away) return;
+  if (away) {
+    ++lanes_[node.lane].targets;
+  } else {
+    --lanes_.at(node.lane).targets;
+    forget_lane_if_unused(node.lane);
+  }
 }
 
 void WaitGraph::enter_lane_again(WaiterNode& node) {
   if (!node.is_away()) return;
   node.comes_back.waiter = nullptr;
-  node.lane_away = false;
-  --lanes_.at(node.lane).targets;
-  forget_lane_if_unused(node.lane);
+  set_lane_away(node, false);
 }
 
 void WaitGraph::link_thread(Edge& edge) {
@@ -122,11 +130,12 @@ void WaitGraph::link(Edge& edge) {
     update_hold(node);
   }
   if (edge.task != nullptr) {
-    ++targets_[edge.task];
+    targets_[edge.task].push_back(edge);
     edge.target_lane_ = lane_id(*edge.task);
     ++lanes_[edge.target_lane_].targets;
   }
   link_thread(edge);
+  if (edge.returns_with != nullptr) returners_.insert(edge.returns_with);
   if (edge.work != nullptr && edge.work->operation() == 0) ++work_edges_;
   // The parent of a part draws its id no later than this: it may get the locks of another part.
   for (const Operation* one = edge.operation; one != nullptr; one = one->parent()) {
@@ -138,17 +147,14 @@ void WaitGraph::link(Edge& edge) {
   if (edge.lock != nullptr) edge.lock->linked();
 }
 
-void WaitGraph::forget_target(const TaskCore* task) {
-  const auto found = targets_.find(task);
-  if (--found->second == 0) targets_.erase(found);
-}
-
 // The edge does not depend on its target any more.
 void WaitGraph::unlink_target(Edge& edge) {
   if (std::exchange(edge.over_, true)) return;
   if (edge.work != nullptr && edge.work->operation() == 0) --work_edges_;
   if (edge.task != nullptr) {
-    forget_target(edge.task);
+    const auto waits_for_it = targets_.find(edge.task);
+    waits_for_it->second.erase(waits_for_it->second.iterator_to(edge));
+    if (waits_for_it->second.empty()) targets_.erase(waits_for_it);
     --lanes_.at(edge.target_lane_).targets;
     forget_lane_if_unused(edge.target_lane_);
   }
@@ -181,6 +187,7 @@ void WaitGraph::unlink(Edge& edge) {
   }
   unlink_target(edge);
   unlink_thread(edge);
+  if (edge.returns_with != nullptr) returners_.erase(returners_.find(edge.returns_with));
   if (edge.node_ != nullptr) {
     WaiterNode& node = *std::exchange(edge.node_, nullptr);
     node.edges.erase(node.edges.iterator_to(edge));

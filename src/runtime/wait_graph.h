@@ -18,8 +18,8 @@
 // return: the lane needs room for it, and its scheduler a thread. Permits of the global limit are
 // not in the graph, because a waiting task holds none.
 //
-// Cost: the check takes constant time if nothing depends on the waiter, or if the target does not
-// wait and needs nothing that waiters hold. Otherwise the check follows the edges from the target.
+// Cost: the check takes constant time if few waits depend on the waiter, and its target is not among them; or if the target
+// does not wait and needs nothing that waiters hold. Otherwise the check follows the edges from the target.
 //
 // A process has one graph, because a cycle may pass through several executors and through locks.
 //
@@ -154,6 +154,7 @@ class WaitGraph {
     boost::intrusive::list_member_hook<> all_hook_;
     boost::intrusive::list_member_hook<> waiter_hook_;
     boost::intrusive::list_member_hook<> thread_hook_;
+    boost::intrusive::list_member_hook<> target_hook_;
   };
 
   // Links the edge, or refuses the wait: the error (kWaitCycle, kNoThread) names the cycle. `others`:
@@ -248,8 +249,9 @@ class WaitGraph {
         WaiterNode, boost::intrusive::member_hook<WaiterNode, boost::intrusive::list_member_hook<>,
                                                   &WaiterNode::lane_hook>>
         holders;
-    std::uint64_t held = 0;     // the permits of the holders
-    std::uint64_t targets = 0;  // the number of edges whose target is in this lane
+    std::uint64_t held = 0;  // the permits of the holders
+    std::uint64_t targets =
+        0;  // the number of edges whose target is in this lane, or needs its room
     bool unused() const { return holders.empty() && targets == 0; }
   };
 
@@ -261,9 +263,9 @@ class WaitGraph {
   void link_thread(Edge& edge) KEYWAY_REQUIRES(mutex_);
   void unlink(Edge& edge) KEYWAY_REQUIRES(mutex_);
   void unlink_target(Edge& edge) KEYWAY_REQUIRES(mutex_);
-  void forget_target(const detail::TaskCore* task) KEYWAY_REQUIRES(mutex_);
   void unlink_thread(Edge& edge) KEYWAY_REQUIRES(mutex_);
   void leave(WaiterNode& node, detail::TaskCore& waiter, bool lane) KEYWAY_REQUIRES(mutex_);
+  void set_lane_away(WaiterNode& node, bool away) KEYWAY_REQUIRES(mutex_);
   void enter_lane_again(WaiterNode& node) KEYWAY_REQUIRES(mutex_);
   void update_hold(WaiterNode& node) KEYWAY_REQUIRES(mutex_);
   void hold_lane(WaiterNode& node) KEYWAY_REQUIRES(mutex_);
@@ -272,7 +274,9 @@ class WaitGraph {
   std::size_t blocked_threads(const Scheduler* scheduler) const KEYWAY_REQUIRES(mutex_);
   bool threads_are_scarce(const Scheduler* scheduler) const KEYWAY_REQUIRES(mutex_);
   std::uint64_t held_in(LaneId lane) const KEYWAY_REQUIRES(mutex_);
-  bool nothing_depends_on(const Edge& edge) const KEYWAY_REQUIRES(mutex_);
+  bool closes_no_cycle(const Edge& edge) const KEYWAY_REQUIRES(mutex_);
+  // Whether all waits that depend on this one are waits for its waiter.
+  bool only_waits_for_waiter_depend_on(const Edge& edge) const KEYWAY_REQUIRES(mutex_);
   bool can_end_at_once(Edge& edge) KEYWAY_REQUIRES(mutex_);
   bool can_come_back_at_once(const WaiterNode& node) KEYWAY_REQUIRES(mutex_);
   bool free_what_is_stuck(LaneId lane) KEYWAY_EXCLUDES(mutex_);
@@ -302,7 +306,11 @@ class WaitGraph {
   EdgeList<&Edge::all_hook_> edges_ KEYWAY_GUARDED_BY(mutex_);
   std::unordered_map<const detail::TaskCore*, WaiterNode> waiters_ KEYWAY_GUARDED_BY(mutex_);
   std::unordered_map<LaneId, LaneNode> lanes_ KEYWAY_GUARDED_BY(mutex_);
-  std::unordered_map<const detail::TaskCore*, std::size_t> targets_ KEYWAY_GUARDED_BY(mutex_);
+  // By target: the edges for that task.
+  std::unordered_map<const detail::TaskCore*, EdgeList<&Edge::target_hook_>> targets_
+      KEYWAY_GUARDED_BY(mutex_);
+  // Tasks whose return other edges wait for: see Edge::returns_with.
+  std::unordered_multiset<const detail::TaskCore*> returners_ KEYWAY_GUARDED_BY(mutex_);
   // Key: the ids of an edge's operation and of the operations that it is a part of.
   std::unordered_map<std::uint64_t, std::unordered_set<Edge*>> by_operation_
       KEYWAY_GUARDED_BY(mutex_);

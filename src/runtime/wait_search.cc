@@ -2,6 +2,7 @@
 #include "runtime/wait_search.h"
 
 #include <algorithm>
+#include <array>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -63,18 +64,39 @@ std::uint64_t WaitGraph::held_in(LaneId lane) const {
   return found == lanes_.end() ? 0 : found->second.held;
 }
 
-// If nothing depends on the waiter, the new edge closes no cycle. All linked waits can end, so the
-// waits of its target can, and the permits and the thread that its return needs become free.
-bool WaitGraph::nothing_depends_on(const Edge& edge) const {
+// All linked waits can end. So the new edge can keep only waits from ending that depend on it: the waits for its waiter, the
+// waits for their waiters, and so on. If there are few of them, and nothing else depends on them, and the target is none of
+// their waiters, then the target's own waits can end, and what its return needs becomes free.
+bool WaitGraph::closes_no_cycle(const Edge& edge) const {
+  constexpr std::size_t kFew = 16;
   if (work_edges_ > 0) return false;
+  std::array<const Edge*, kFew> depend{&edge};
+  std::size_t count = 1;
+  for (std::size_t i = 0; i < count; ++i) {
+    const Edge& one = *depend[i];
+    if (!only_waits_for_waiter_depend_on(one)) return false;
+    if (one.waiter == nullptr) continue;
+    if (one.waiter == edge.task) return false;
+    const auto waits = targets_.find(one.waiter);
+    if (waits == targets_.end()) continue;
+    for (const Edge& wait : waits->second) {
+      if (count == kFew) return false;
+      depend[count++] = &wait;
+    }
+  }
+  return true;
+}
+
+bool WaitGraph::only_waits_for_waiter_depend_on(const Edge& edge) const {
   if (edge.operation->is_in_race()) return false;  // accepted waits count on it as a free rival
   if (edge.thread_ != nullptr && threads_are_scarce(edge.thread_)) return false;
   for (const Operation* one = edge.operation; one != nullptr; one = one->parent()) {
     if (one->locks_held() > 0 || one->parts_lock() || one->is_awaited) return false;
   }
-  if (edge.node_ == nullptr) return true;
-  if (targets_.contains(edge.waiter)) return false;
-  return !edge.node_->holds_permit || lanes_.at(edge.node_->lane).targets == 0;
+  const WaiterNode* node = edge.node_;
+  if (node == nullptr) return true;
+  if (returners_.contains(edge.waiter)) return false;
+  return !node->holds_permit || lanes_.at(node->lane).targets == 0;
 }
 
 bool WaitGraph::can_come_back_at_once(const WaiterNode& node) {
@@ -172,6 +194,8 @@ void WaitGraph::explore(Search& search) {
   for (std::size_t i = 0; i < search.nodes.size(); ++i) {
     Search::Node node = std::move(search.nodes[i]);  // the vector grows below
     Edge& edge = *node.edge;
+    const Edge* returns = return_after(edge);
+    if (returns != nullptr && returns != &edge) search.return_with[returns].push_back(&edge);
     if (edge.node_ != nullptr) search.open.emplace(edge.node_, waits_before_release(*edge.node_));
     node.has_free_rival = find_rivals(edge, node.rivals);
     if (node.ends_by_itself()) {
@@ -258,11 +282,8 @@ void WaitGraph::settle(Search& search) {
     edge.can_end_ = true;
     WaiterNode* node = edge.node_;
     if (node != nullptr && &edge == &node->comes_back) {
-      // All waits that return with this task, in the order of the search.
-      for (const Search::Node& wait : search.nodes) {
-        if (wait.edge->can_end_ && wait.edge != &edge && return_after(*wait.edge) == &edge) {
-          search.let_thread_go(*wait.edge);
-        }
+      for (const Edge* wait : search.return_with[&edge]) {
+        if (wait->can_end_) search.let_thread_go(*wait);
       }
       return;
     }
@@ -293,7 +314,7 @@ Result<void> WaitGraph::begin(Edge& edge, const WaitEdges* others) {
   link(edge);
   std::optional<Error> refused;
   const bool is_alone = others == nullptr || others->all().empty();
-  if (!is_alone || (!nothing_depends_on(edge) && !can_end_at_once(edge))) {
+  if (!is_alone || (!closes_no_cycle(edge) && !can_end_at_once(edge))) {
     Search search(++searches_);
     add_with_return(search, edge);
     if (!is_alone) {
@@ -311,7 +332,7 @@ Result<void> WaitGraph::begin(Edge& edge, const WaitEdges* others) {
   // need a thread to return: later checks must know.
   if (edge.node_ != nullptr && (refused || edge.announced)) {
     if (!was_away && (refused || !edge.leaves_gate)) enter_lane_again(*edge.node_);
-    edge.node_->lane_away = lane_was_away;
+    set_lane_away(*edge.node_, lane_was_away);
     update_hold(*edge.node_);
   }
   if (!refused) return {};
@@ -398,7 +419,7 @@ bool WaitGraph::leave_lane_if_it_can_return(WaiterNode& node) {
   settle(search);
   if (search.stuck_threads.at(&scheduler) < scheduler.max_threads()) return true;
   if (!was_away) enter_lane_again(node);
-  node.lane_away = false;
+  set_lane_away(node, false);
   update_hold(node);
   return false;
 }

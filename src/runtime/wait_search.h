@@ -52,6 +52,8 @@ struct WaitGraph::Search {
   // For visited lanes and schedulers: the permits and threads of waits that are not known to end.
   std::unordered_map<LaneId, std::uint64_t> stuck_permits;
   std::unordered_map<const Scheduler*, std::uint64_t> stuck_threads;
+  // The waits whose waiters go on with a return, by that return, in the order of the search.
+  std::unordered_map<const Edge*, std::vector<const Edge*>> return_with;
   // For each waiter and thread, the number of edges that are not known to end.
   std::unordered_map<const WaiterNode*, std::size_t> open;
   std::unordered_map<const ThreadNode*, std::size_t> open_in_thread;

@@ -892,3 +892,8 @@ plant_bug(follower_not_checked "a task that shares the result of a task which wa
   src/groups/group_conflation.cc
   [[if (wait->begin(leader)) {]]
   [[if (wait->begin(leader) || planted("follower_not_checked")) {]])
+
+plant_bug(dependent_target_not_seen "a wait for a task that waits for the waiter counts as one that closes no cycle"
+  src/runtime/wait_search.cc
+  [[if (one.waiter == edge.task) return false;]]
+  [[if (one.waiter == edge.task && !planted("dependent_target_not_seen")) return false;]])
