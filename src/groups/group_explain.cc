@@ -100,7 +100,8 @@ std::string remedy(const Explanation& why) {
       return why.explained == Explained::kRecords ? "; paused, goes on with resume_key()"
                                                   : "; paused, goes on with resume_group()";
     case HeldBackBy::kPauseOfAll:
-      return "; all groups are paused, goes on with resume()";
+      return std::string("; all ") + (why.explained == Explained::kRecords ? "records" : "groups") +
+             " are paused, goes on with resume()";
     case HeldBackBy::kRate:
       return "; too many have started lately, goes on in " +
              human_duration(why.tokens_in.value_or(Duration::zero()));

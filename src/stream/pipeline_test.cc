@@ -69,14 +69,18 @@ TEST(Pipeline, ExplainsInTheWordsOfItsInterface) {
     pipeline->pause_key(*record.key);
     said.push_back(pipeline->explain(*record.key).text());
     pipeline->resume_key(*record.key);
+    pipeline->pause();
+    said.push_back(pipeline->explain(*record.key).text());
+    pipeline->resume();
   };
   pipeline.emplace(source, PipelineOptions{.concurrency = 1}, handler, sim);
   EXPECT_TRUE(pipeline->run_until().ok());
-  ASSERT_EQ(said.size(), 2U);
+  ASSERT_EQ(said.size(), 3U);
   EXPECT_EQ(said[0],
             "1 of 1 running; oldest 1.0 s; 2 waiting; goes on when a record of the key ends");
-  EXPECT_EQ(said[1],
-            "1 of 1 running; oldest 1.0 s; 2 waiting; paused, goes on with resume_key() or "
+  EXPECT_EQ(said[1], "1 of 1 running; oldest 1.0 s; 2 waiting; paused, goes on with resume_key()");
+  EXPECT_EQ(said[2],
+            "1 of 1 running; oldest 1.0 s; 2 waiting; all records are paused, goes on with "
             "resume()");
 }
 
