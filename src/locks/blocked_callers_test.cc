@@ -87,7 +87,9 @@ TEST(BlockedThreads, ATaskThatBlocksTheLastThreadKeepsItsPermit) {
       auto other = executor.submit(group, [] {});
       (void)co_await other;
     };
+    std::atomic<std::uint64_t> operation{0};
     const auto blocks = [&]() -> Task<void> {
+      operation = detail::Operation::current().id();
       EXPECT_EQ(paused.join_for(300ms).status, TaskStatus::kTimedOut);
       co_return;
     };
@@ -97,7 +99,9 @@ TEST(BlockedThreads, ATaskThatBlocksTheLastThreadKeepsItsPermit) {
           "b", [&]() -> Task<void> { (void)co_await when_all(await_one("d"), blocks()); });
     });
     EXPECT_TRUE(starts.join().ok());
-    await_wait_of(holds_b);
+    while (operation == 0 || !WaitGraph::instance().has_waits(operation)) {
+      std::this_thread::yield();
+    }
     EXPECT_TRUE(executor.set_limit("b", 1).ok());
     EXPECT_TRUE(holds_b.join().ok());
     EXPECT_TRUE(holds_d.join().ok());
@@ -139,6 +143,7 @@ void expect_refused_in_caller(
       EXPECT_TRUE(executor.submit("full", joins).join().ok());
     });
     may_end = true;
+    EXPECT_TRUE(fills.join().ok());
   });
 }
 

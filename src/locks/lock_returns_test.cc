@@ -266,5 +266,38 @@ TEST(LockReturns, AWaitForALockLeavesAThreadToItsHolder) {
   });
 }
 
+// A branch lowers the limit while the task has its permits back. When the branch no longer runs, the task leaves its lane again,
+// and could not return: a task that waits for its lock would have the last permit.
+void expect_return_after_limit(bool branch_sleeps) {
+  expect_ends([&] {
+    testing::SimScheduler sim;
+    KeyLocks locks;
+    GroupExecutor executor({.groups = {{"g", {.max_concurrency = 3}}}}, sim);
+    TaskHandle<void> awaited;
+    KeyLocks::Guard guard;
+    const auto awaits = [&]() -> Task<void> { (void)co_await awaited; };
+    const auto lowers = [&]() -> Task<void> {
+      guard = co_await locks.lock_async("k");
+      co_await sleep_for(5ms);
+      EXPECT_TRUE(executor.set_limit("g", 1).ok());
+      if (branch_sleeps) co_await sleep_for(1ms);
+    };
+    auto leaves = executor.submit("g", [&]() -> Task<void> {
+      co_await when_all(awaits(), lowers());
+      guard.release();
+    });
+    auto holds = executor.submit("g", [&]() -> Task<void> {
+      co_await sleep_for(1ms);
+      const KeyLocks::Guard mine = co_await locks.lock_async("k");
+    });
+    awaited = executor.submit("g", []() -> Task<void> { co_await sleep_for(20ms); });
+    EXPECT_TRUE(leaves.join().ok());
+    EXPECT_TRUE(holds.join().ok());
+  });
+}
+
+TEST(LockReturns, ATaskWhoseBranchEndsAfterItLoweredTheLimit) { expect_return_after_limit(false); }
+TEST(LockReturns, ATaskWhoseBranchSleepsAfterItLoweredTheLimit) { expect_return_after_limit(true); }
+
 }  // namespace
 }  // namespace keyway

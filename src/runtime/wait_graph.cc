@@ -254,13 +254,15 @@ bool WaitGraph::came_back(const TaskCore& waiter, std::uint32_t units) {
   return lane_was_away && node.holds_permit;
 }
 
-void WaitGraph::leaves_again(TaskCore& waiter) {
+bool WaitGraph::leaves_again(TaskCore& waiter) {
   MutexLock lock(mutex_);
   const auto found = waiters_.find(&waiter);
-  if (found == waiters_.end()) return;
+  if (found == waiters_.end()) return false;
   WaiterNode& node = found->second;
   const bool gives_back = node.give_back > node.announced_give_back;
+  const bool leaves_lane = gives_back && !node.lane_away;
   if (gives_back || node.leave_gate > 0) leave(node, waiter, gives_back);
+  return leaves_lane && held_in(node.lane) > 0;
 }
 
 bool WaitGraph::has_waits(std::uint64_t operation) {

@@ -178,8 +178,9 @@ class WaitGraph {
   // them as the task's. True: it holds permits of the lane while it waits in other branches, and waits that were accepted
   // meanwhile may need them.
   bool came_back(const detail::TaskCore& waiter, std::uint32_t units) KEYWAY_EXCLUDES(mutex_);
-  // `waiter` is about to give back again the permits that its waits need.
-  void leaves_again(detail::TaskCore& waiter) KEYWAY_EXCLUDES(mutex_);
+  // `waiter` is about to give back again the permits that its waits need. True: it leaves a lane in which other waiters hold
+  // permits. The lane may have lost room since these waits were accepted, so the caller calls room_shrank() after that.
+  bool leaves_again(detail::TaskCore& waiter) KEYWAY_EXCLUDES(mutex_);
 
   // The operation with this id has got the locks of one of its parts. Its other parts may wait for
   // them. Waits that were accepted before may now form a cycle: a wait for one of the locks is refused.

@@ -69,7 +69,7 @@ std::uint64_t WaitGraph::held_in(LaneId lane) const {
 // their waiters, then the target's own waits can end, and what its return needs becomes free.
 bool WaitGraph::closes_no_cycle(const Edge& edge) const {
   constexpr std::size_t kFew = 16;
-  if (work_edges_ > 0) return false;
+  if (work_edges_ > 0 || !short_of_threads_.empty()) return false;
   std::array<const Edge*, kFew> depend{&edge};
   std::size_t count = 1;
   for (std::size_t i = 0; i < count; ++i) {

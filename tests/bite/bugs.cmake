@@ -897,3 +897,8 @@ plant_bug(dependent_target_not_seen "a wait for a task that waits for the waiter
   src/runtime/wait_search.cc
   [[if (one.waiter == edge.task) return false;]]
   [[if (one.waiter == edge.task && !planted("dependent_target_not_seen")) return false;]])
+
+plant_bug(leaves_again_unchecked "a task that leaves its lane again does not look whether the lane has lost room meanwhile"
+  src/runtime/wait_graph.cc
+  [[return leaves_lane && held_in(node.lane) > 0;]]
+  [[return leaves_lane && held_in(node.lane) > 0 && !planted("leaves_again_unchecked");]])
