@@ -21,7 +21,8 @@ using testing::SimScheduler;
 struct OnAnotherThread {
   bool await_ready() const { return false; }
   void await_suspend(std::coroutine_handle<> coroutine) {
-    thread = std::jthread([coroutine] { coroutine.resume(); });
+    std::jthread& made = thread;  // the coroutine may end this object before the assignment
+    made = std::jthread([coroutine] { coroutine.resume(); });
   }
   int await_resume() const { return 42; }
   std::jthread& thread;

@@ -111,8 +111,8 @@ Result<std::unique_ptr<detail::TaskWait>> Waits::begin(TaskCore& waiter,
                                                        const detail::IntendedWait& wait) {
   const bool in_own_lane = wait.task != nullptr && &wait.task->owner() == &waiter.owner() &&
                            waiter.group_key() == wait.task->group_key();
-  bool left_others = false;  // the check of the wait sees them
-  OfTask& task = begin_check(waiter, in_own_lane, left_others);
+  bool lane_lost_room = false;  // the check of the wait sees them
+  OfTask& task = begin_check(waiter, in_own_lane, lane_lost_room);
   const int below = wait.blocks ? ThreadContext::Starter::count(&waiter) : 0;
   const bool counts = wait.is_first && (wait.blocks || !wait.operation.is_confined());
   const Pause pause{.in_own_lane = in_own_lane,
@@ -143,16 +143,16 @@ std::unique_ptr<detail::TaskWait> Waits::begin_sleep(TaskCore& waiter, int branc
 }
 
 std::unique_ptr<detail::TaskWait> Waits::begin_unlinked(TaskCore& waiter, const Pause& pause) {
-  bool left_others = false;
-  OfTask& task = begin_check(waiter, /*in_own_lane=*/false, left_others);
+  bool lane_lost_room = false;
+  OfTask& task = begin_check(waiter, /*in_own_lane=*/false, lane_lost_room);
   Aftermath aftermath(scheduler_);
   accept(task, pause, aftermath);
-  if (left_others) intake_.room_shrank(waiter.group_key(), aftermath);
+  if (lane_lost_room) intake_.room_shrank(waiter.group_key(), aftermath);
   return std::make_unique<GroupWait>(task, pause);
 }
 
-// `left_others`: see WaitGraph::leaves_again().
-Waits::OfTask& Waits::begin_check(TaskCore& waiter, bool in_own_lane, bool& left_others) {
+// `lane_lost_room`: see WaitGraph::leaves_again().
+Waits::OfTask& Waits::begin_check(TaskCore& waiter, bool in_own_lane, bool& lane_lost_room) {
   OfTask* task = nullptr;
   bool leaves_again = false;
   {
@@ -164,7 +164,7 @@ Waits::OfTask& Waits::begin_check(TaskCore& waiter, bool in_own_lane, bool& left
   }
   // This branch gives back again the permits that it got from another branch's wait. The check must
   // know.
-  left_others = leaves_again && WaitGraph::instance().leaves_again(waiter);
+  lane_lost_room = leaves_again && WaitGraph::instance().leaves_again(waiter);
   return *task;
 }
 
@@ -205,7 +205,7 @@ void Waits::branch_ends(TaskCore& waiter) noexcept {
       return;
     }
   }
-  const bool left_others = WaitGraph::instance().leaves_again(waiter);
+  const bool lane_lost_room = WaitGraph::instance().leaves_again(waiter);
   Aftermath aftermath(scheduler_);
   bool leaves_gate = false;
   {
@@ -215,7 +215,7 @@ void Waits::branch_ends(TaskCore& waiter) noexcept {
     forget_if_over(*task);
   }
   let_others_in(waiter, leaves_gate, aftermath);
-  if (left_others) intake_.room_shrank(waiter.group_key(), aftermath);
+  if (lane_lost_room) intake_.room_shrank(waiter.group_key(), aftermath);
 }
 
 bool Waits::give_back(OfTask& task, Aftermath& aftermath) {

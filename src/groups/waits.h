@@ -122,7 +122,7 @@ class Waits {
   OfTask& of(detail::TaskCore& waiter) KEYWAY_REQUIRES(mutex_);
   // From begin_check() to end_check() the task stays in tasks_, and other checks count on the
   // permits that the wait will give back. accept() ends the check and opens the wait.
-  OfTask& begin_check(detail::TaskCore& waiter, bool in_own_lane, bool& left_others)
+  OfTask& begin_check(detail::TaskCore& waiter, bool in_own_lane, bool& lane_lost_room)
       KEYWAY_EXCLUDES(mutex_);
   void end_check(OfTask& task, bool in_own_lane) KEYWAY_REQUIRES(mutex_);
   void accept(OfTask& task, const Pause& pause, Aftermath& aftermath) KEYWAY_EXCLUDES(mutex_);

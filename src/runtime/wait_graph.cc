@@ -111,6 +111,7 @@ void WaitGraph::link(Edge& edge) {
     if (is_new) {
       node.lane = lane_id(*edge.waiter);
       node.units = edge.waiter->units();
+      node.since = shrinks_;
     }
     edge.node_ = &node;
     node.edges.push_back(edge);
@@ -248,6 +249,7 @@ bool WaitGraph::came_back(const TaskCore& waiter, std::uint32_t units) {
   const bool lane_was_away = node.lane_away || node.units != units;
   let_lane_go(node);
   node.units = units;
+  node.since = shrinks_;
   enter_lane_again(node);
   update_hold(node);
   // If another wait of the task gives the permits back, no other wait needs them for longer than a branch runs.
@@ -261,8 +263,10 @@ bool WaitGraph::leaves_again(TaskCore& waiter) {
   WaiterNode& node = found->second;
   const bool gives_back = node.give_back > node.announced_give_back;
   const bool leaves_lane = gives_back && !node.lane_away;
+  const auto lane = lanes_.find(node.lane);
+  const bool lost_room = lane != lanes_.end() && lane->second.shrunk > node.since;
   if (gives_back || node.leave_gate > 0) leave(node, waiter, gives_back);
-  return leaves_lane && held_in(node.lane) > 0;
+  return leaves_lane && lost_room;
 }
 
 bool WaitGraph::has_waits(std::uint64_t operation) {

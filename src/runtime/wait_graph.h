@@ -178,8 +178,8 @@ class WaitGraph {
   // them as the task's. True: it holds permits of the lane while it waits in other branches, and waits that were accepted
   // meanwhile may need them.
   bool came_back(const detail::TaskCore& waiter, std::uint32_t units) KEYWAY_EXCLUDES(mutex_);
-  // `waiter` is about to give back again the permits that its waits need. True: it leaves a lane in which other waiters hold
-  // permits. The lane may have lost room since these waits were accepted, so the caller calls room_shrank() after that.
+  // `waiter` is about to give back again the permits that its waits need. True: its lane has lost room since the waiter had
+  // them, so the caller calls room_shrank() again after that.
   bool leaves_again(detail::TaskCore& waiter) KEYWAY_EXCLUDES(mutex_);
 
   // The operation with this id has got the locks of one of its parts. Its other parts may wait for
@@ -228,7 +228,8 @@ class WaitGraph {
     std::size_t announced = 0;            // over or not
     // The wait for the permits that the task gave back. It is in no list.
     Edge comes_back;
-    bool lane_away = false;  // the task gave its lane's permits back
+    bool lane_away = false;   // the task gave its lane's permits back
+    std::uint64_t since = 0;  // the value of shrinks_ when the task last had its permits
     LaneId lane = 0;
     std::uint32_t units = 0;    // the number of permits that the task costs
     bool holds_permit = false;  // the task holds its lane's permits while it waits
@@ -253,6 +254,7 @@ class WaitGraph {
     std::uint64_t held = 0;  // the permits of the holders
     std::uint64_t targets =
         0;  // the number of edges whose target is in this lane, or needs its room
+    std::uint64_t shrunk = 0;  // the value of shrinks_ when the lane last lost room
     bool unused() const { return holders.empty() && targets == 0; }
   };
 
@@ -323,6 +325,7 @@ class WaitGraph {
   // The number of edges for work of several operations. Such an edge may depend on any other edge.
   std::size_t work_edges_ KEYWAY_GUARDED_BY(mutex_) = 0;
   std::uint64_t searches_ KEYWAY_GUARDED_BY(mutex_) = 0;
+  std::uint64_t shrinks_ KEYWAY_GUARDED_BY(mutex_) = 0;  // how often a lane has lost room
 };
 
 }  // namespace keyway

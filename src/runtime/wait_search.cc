@@ -430,6 +430,9 @@ bool WaitGraph::free_what_is_stuck(LaneId lane) {
   std::vector<std::pair<Scheduler*, Runnable*>> to_post;
   {
     MutexLock lock(mutex_);
+    if (const auto found = lanes_.find(lane); found != lanes_.end()) {
+      found->second.shrunk = ++shrinks_;
+    }
     bool changed = true;
     while (std::exchange(changed, false)) {
       for (WaiterNode* holder : find_stuck_holders(lane)) {

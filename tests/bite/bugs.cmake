@@ -900,5 +900,5 @@ plant_bug(dependent_target_not_seen "a wait for a task that waits for the waiter
 
 plant_bug(leaves_again_unchecked "a task that leaves its lane again does not look whether the lane has lost room meanwhile"
   src/runtime/wait_graph.cc
-  [[return leaves_lane && held_in(node.lane) > 0;]]
-  [[return leaves_lane && held_in(node.lane) > 0 && !planted("leaves_again_unchecked");]])
+  [[return leaves_lane && lost_room;]]
+  [[return leaves_lane && lost_room && !planted("leaves_again_unchecked");]])
