@@ -645,8 +645,8 @@ plant_bug(gate_return_needs_no_thread "a task that gave its global permit back n
 
 plant_bug(second_wait_not_told "a branch that waits again does not tell the graph that its task gives permits back once more"
   src/groups/waits.cc
-  [[if (leaves_again) WaitGraph]]
-  [[if (leaves_again && !planted("second_wait_not_told")) WaitGraph]])
+  [[lane_lost_room = leaves_again && WaitGraph]]
+  [[lane_lost_room = leaves_again && !planted("second_wait_not_told") && WaitGraph]])
 
 plant_bug(drain_not_in_graph "a drain that finds no tasks at its first look is not in the graph"
   src/groups/group_control.cc
