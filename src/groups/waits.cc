@@ -111,7 +111,7 @@ Result<std::unique_ptr<detail::TaskWait>> Waits::begin(TaskCore& waiter,
                                                        const detail::IntendedWait& wait) {
   const bool in_own_lane = wait.task != nullptr && &wait.task->owner() == &waiter.owner() &&
                            waiter.group_key() == wait.task->group_key();
-  bool lane_lost_room = false;  // the check of the wait sees them
+  bool lane_lost_room = false;  // not needed: the check of the wait sees the lane as it is now
   OfTask& task = begin_check(waiter, in_own_lane, lane_lost_room);
   const int below = wait.blocks ? ThreadContext::Starter::count(&waiter) : 0;
   const bool counts = wait.is_first && (wait.blocks || !wait.operation.is_confined());
