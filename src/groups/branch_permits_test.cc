@@ -203,31 +203,28 @@ TEST(BranchPermits, ABranchInSyncWaitMayBlockItsThread) {
 // The coroutine that starts the branches stands below two calls of sync_wait().
 TEST(BranchPermits, NestedSyncWaitsCountABranchOnce) {
   expect_ends([] {
-    ThreadPool pool({.threads = 4});
-    GroupExecutor executor({}, pool);
-    std::atomic<bool> runs{false};
-    std::atomic<bool> together{false};
+    SimScheduler sim;
+    GroupExecutor executor({}, sim);
+    std::coroutine_handle<> parked;
+    bool inner_ran = false;
     auto parent = executor.submit("a", "parent", [&]() -> Task<void> {
-      auto inner = executor.submit("a", "inner", [&] { together = runs.load(); });
-      const auto busy = [&]() -> Task<void> {
-        co_await sleep_for(1ms);  // goes on on another thread
-        runs = true;
-        std::this_thread::sleep_for(50ms);  // long enough for `inner` to begin, if it may
-        runs = false;
-      };
+      auto inner = executor.submit("a", "inner", [&] { inner_ran = true; });
+      const auto runs = [&]() -> Task<void> { co_await Park{parked}; };
       const auto joins = [&]() -> Task<void> {
         (void)inner.join();
         co_return;
       };
       const auto nests = [&]() -> Task<void> {
-        while (!runs) std::this_thread::yield();
-        sync_wait(pool, joins());
-        co_return;
+        co_await reschedule();  // `runs` has begun
+        sync_wait(sim, joins());
       };
-      co_await when_all(busy(), nests());
+      co_await when_all(runs(), nests());
     });
+    sim.run_until_idle();
+    EXPECT_FALSE(inner_ran);
+    parked.resume();
     EXPECT_TRUE(parent.join().ok());
-    EXPECT_FALSE(together);
+    EXPECT_TRUE(inner_ran);
   });
 }
 

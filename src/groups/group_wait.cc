@@ -50,6 +50,8 @@ Result<Waited> GroupEngine::wait(TaskCore& task, const TimePoint* deadline, std:
                "waiting for " + name_of(task) + " would never end: nothing is left that could run"};
 }
 
+static_assert(detail::TaskOwner::Need::kUnlimited == kUnlimited);
+
 detail::TaskOwner::Need GroupEngine::need(TaskCore& task) {
   if (task.ending()) return {};
   // A follower has a wait for its leader: see FollowerWait.

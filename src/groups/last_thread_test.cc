@@ -1,6 +1,6 @@
 // Tasks on the last threads of a pool, under a global limit: a wait gives the global permit back, and needs a permit again
 // to go on.
-#include <atomic>
+#include <coroutine>
 #include <functional>
 #include <latch>
 #include <string>
@@ -16,7 +16,7 @@
 #include "keyway/testing/sim_scheduler.h"
 #include "keyway/thread_pool.h"
 #include "keyway/when_any.h"
-#include "runtime/wait_graph.h"
+#include "support/coroutines.h"
 #include "support/own_process.h"
 
 namespace keyway {
@@ -122,32 +122,24 @@ TEST(WaitCycle, IsNotSeenBetweenGroupsOfTheSameNameInTwoExecutors) {
 // A branch of a task runs while another branch awaits, in sync_wait(), a task of the same group.
 TEST(InlineRun, CountsAsOneBranchOfItsTask) {
   expect_ends([] {
-    ThreadPool pool({.threads = 4});
-    GroupExecutor executor({}, pool);
-    std::atomic<bool> runs{false};
-    std::atomic<bool> together{false};
-    TaskHandle<void> task;
-    std::latch is_assigned(1);
-    task = executor.submit("g", [&]() -> Task<void> {
-      is_assigned.wait();
-      auto other = executor.submit("g", [&] { together = runs.load(); });
+    SimScheduler sim;
+    GroupExecutor executor({}, sim);
+    std::coroutine_handle<> parked;
+    bool other_ran = false;
+    auto task = executor.submit("g", [&]() -> Task<void> {
+      auto other = executor.submit("g", [&] { other_ran = true; });
       const auto in_sync_wait = [&]() -> Task<void> {
-        co_await reschedule();
-        sync_wait(pool, [&]() -> Task<void> { (void)co_await other; }());
+        co_await reschedule();  // `runs` has begun
+        sync_wait(sim, await_one(other));
       };
-      const auto runs_meanwhile = [&]() -> Task<void> {
-        const detail::TaskCore& core = detail::HandleAccess::core(task);
-        runs = true;
-        while (WaitGraph::instance().waits_for(core).empty()) std::this_thread::yield();
-        std::this_thread::sleep_for(20ms);  // long enough for `other`, if it had the permit
-        runs = false;
-        co_return;
-      };
-      (void)co_await when_all(in_sync_wait(), runs_meanwhile());
+      const auto runs = [&]() -> Task<void> { co_await Park{parked}; };
+      co_await when_all(in_sync_wait(), runs());
     });
-    is_assigned.count_down();
+    sim.run_until_idle();
+    EXPECT_FALSE(other_ran);
+    parked.resume();
     EXPECT_TRUE(task.join().ok());
-    EXPECT_FALSE(together);
+    EXPECT_TRUE(other_ran);
   });
 }
 

@@ -83,7 +83,7 @@ LockTable::Held AsyncLock::end() {
                          '"');
   }
   if (operation == nullptr) return {entry, 0, mode};
-  operation->count_lock();
+  operation->count_lock(table_.lock_id(hash_));
   return {entry, operation->id(), mode};
 }
 

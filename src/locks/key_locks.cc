@@ -102,7 +102,7 @@ KeyLocks::Guard KeyLocks::lock(std::string_view key, LockMode mode) {
   LockEntry* entry = table_->try_acquire(key, hash, &operation, id, mode);
   if (entry == nullptr) [[unlikely]]
     return lock_waiting(key, hash, operation, mode, nullptr, {});
-  operation.count_lock();
+  operation.count_lock(table_->lock_id(hash));
   if (logs_) [[unlikely]]
     log_acquired(key);
   return {*this, *entry, id, mode};
@@ -115,7 +115,7 @@ KeyLocks::Guard KeyLocks::try_lock(std::string_view key, LockMode mode) {
   const std::uint64_t id = operation.id_for_lock();
   LockEntry* entry = table_->try_acquire(key, hash, &operation, id, mode);
   if (entry == nullptr) return {};
-  operation.count_lock();
+  operation.count_lock(table_->lock_id(hash));
   if (logs_) log_acquired(key);
   return {*this, *entry, id, mode};
 }
@@ -152,7 +152,7 @@ KeyLocks::Guard KeyLocks::lock_waiting(std::string_view key, std::size_t hash,
   }
   wait.end();
   if (waiter.refusal != nullptr) throw Exception(*std::move(waiter.refusal));
-  operation.count_lock();
+  operation.count_lock(table_->lock_id(hash));
   if (logs_) log_acquired(key);
   return {*this, *waiter.entry, operation.id(), mode};
 }
@@ -202,7 +202,7 @@ bool KeyLocks::LockAwaiter::suspend(std::coroutine_handle<> coroutine,
   const Operation* operation = context != nullptr ? &context->operation : nullptr;
   const std::uint64_t id = operation != nullptr ? operation->id_for_lock() : 0;
   if (LockEntry* entry = locks_.table_->try_acquire(key_, hash, operation, id, mode_)) {
-    if (operation != nullptr) operation->count_lock();
+    if (operation != nullptr) operation->count_lock(locks_.table_->lock_id(hash));
     guard_ = Guard(locks_, *entry, id, mode_);
     return false;
   }
@@ -225,13 +225,13 @@ void KeyLocks::release(const Guard& guard, const char* signal) noexcept {
   if (logs_) [[unlikely]]
     return release_logging(guard, signal);
   const Operation& operation = detail::CurrentTaskScope::current();
-  operation.count_release(guard.operation_);
+  operation.count_release(guard.operation_, table_->lock_id(guard.entry_->hash));
   table_->release({guard.entry_, guard.operation_, guard.mode_});
 }
 
 void KeyLocks::release_logging(const Guard& guard, const char* signal) noexcept {
   const Operation& operation = detail::CurrentTaskScope::current();
-  operation.count_release(guard.operation_);
+  operation.count_release(guard.operation_, table_->lock_id(guard.entry_->hash));
   const std::string key(guard.entry_->key());
   log("Releasing lock for key: ", key, signal);
   table_->release({guard.entry_, guard.operation_, guard.mode_});
@@ -241,10 +241,10 @@ void KeyLocks::release_logging(const Guard& guard, const char* signal) noexcept 
 void KeyLocks::unlock(std::string_view key, LockMode mode) {
   const Operation& operation = detail::CurrentTaskScope::current();
   if (logs_) log("Releasing lock for key: ", key);
-  const std::optional<std::uint64_t> owner =
-      table_->release_one(key, LockTable::hash(key), operation.id(), mode);
+  const std::size_t hash = LockTable::hash(key);
+  const std::optional<std::uint64_t> owner = table_->release_one(key, hash, operation.id(), mode);
   KEYWAY_CHECK(owner.has_value(), "a KeyLock is unlocked that is not held");
-  operation.count_release(*owner);
+  operation.count_release(*owner, table_->lock_id(hash));
   if (logs_) log("Lock released for key: ", key);
 }
 
@@ -256,7 +256,7 @@ std::string_view KeyLocks::Guard::key() const {
 void KeyLocks::Guard::disown() {
   if (locks_ == nullptr || operation_ == 0) return;
   const Operation& operation = detail::CurrentTaskScope::current();
-  operation.count_release(operation_);
+  operation.count_release(operation_, locks_->table_->lock_id(entry_->hash));
   locks_->table_->disown({entry_, operation_, mode_});
   operation_ = 0;
 }

@@ -1,6 +1,7 @@
 // A wait for a lock costs the same however many others wait for it.
 #include <chrono>
 #include <cstdint>
+#include <string>
 
 #include <gtest/gtest.h>
 
@@ -110,6 +111,73 @@ TEST(LockScale, ASharedWaiterBehindAnExclusiveOneDoesNotLookAtAllHolders) {
     const double took = sharing.seconds_of([] {});
     EXPECT_EQ(sharing.waiting(), static_cast<std::uint64_t>(count) + 1);
     sharing.end();
+    return took;
+  };
+  expect_cost_stays(seconds, kFew, kMany);
+}
+
+// Tasks that hold a lock of their own while they wait for the lock "k". Each own lock has `waiters` waiters before.
+double seconds_of_holders(int count, int waiters) {
+  SimScheduler sim;
+  KeyLocks locks;
+  GroupExecutor executor({.default_group = {.max_concurrency = kUnlimited}}, sim);
+  KeyLocks::Guard guard = locks.lock("k");
+  const auto hold = [&](std::string own) -> Task<void> {
+    const KeyLocks::Guard mine = co_await locks.lock_async(own);
+    co_await sleep_for(std::chrono::seconds(1));
+    const KeyLocks::Guard wanted = co_await locks.lock_async("k");
+  };
+  const auto want = [&](std::string own) -> Task<void> {
+    const KeyLocks::Guard wanted = co_await locks.lock_async(own);
+  };
+  for (int i = 0; i < count; ++i) {
+    const std::string own = "own " + std::to_string(i);
+    EXPECT_TRUE(executor.post("g", [&hold, own] { return hold(own); }).ok());
+    sim.run_ready();
+    for (int waiter = 0; waiter < waiters; ++waiter) {
+      EXPECT_TRUE(executor.post("g", [&want, own] { return want(own); }).ok());
+    }
+    sim.run_ready();
+  }
+  const double began = cpu_seconds();
+  sim.advance(std::chrono::seconds(1));
+  const double took = cpu_seconds() - began;
+  EXPECT_EQ(locks.explain("k").waiting, static_cast<std::size_t>(count));
+  guard.release();
+  sim.run_until_idle();
+  return took;
+}
+
+TEST(LockScale, WaitersThatHoldAnotherLockDoNotSearchTheLine) {
+  const auto seconds = [](int count) { return seconds_of_holders(count, /*waiters=*/0); };
+  expect_cost_stays(seconds, kFew, kMany);
+}
+
+TEST(LockScale, WaitersForWhoseLocksOthersWaitDoNotSearchTheLine) {
+  const auto seconds = [](int count) { return seconds_of_holders(count, /*waiters=*/2); };
+  expect_cost_stays(seconds, kFew, kMany);
+}
+
+// A task waits for one of them, which may need a permit of the group that the others hold.
+TEST(LockScale, WaitersInAGroupWhoseTaskIsWaitedForDoNotSearchTheLine) {
+  const auto seconds = [](int count) {
+    SimScheduler sim;
+    KeyLocks locks;
+    GroupExecutor executor({.default_group = {.max_concurrency = kUnlimited}}, sim);
+    KeyLocks::Guard guard = locks.lock("k");
+    const auto lock = [&]() -> Task<void> {
+      const KeyLocks::Guard mine = co_await locks.lock_async("k");
+    };
+    auto first = executor.submit("g", lock);
+    EXPECT_TRUE(executor.post("h", [&]() -> Task<void> { (void)co_await first; }).ok());
+    sim.run_ready();
+    for (int i = 0; i < count; ++i) EXPECT_TRUE(executor.post("g", lock).ok());
+    const double began = cpu_seconds();
+    sim.run_ready();
+    const double took = cpu_seconds() - began;
+    EXPECT_EQ(locks.explain("k").waiting, static_cast<std::size_t>(count) + 1);
+    guard.release();
+    sim.run_until_idle();
     return took;
   };
   expect_cost_stays(seconds, kFew, kMany);

@@ -58,6 +58,10 @@ class LockTable {
   LockTable& operator=(const LockTable&) = delete;
 
   static std::size_t hash(std::string_view key) { return hash_key(key); }
+  // The id of the lock in the WaitGraph: never 0. Two locks have the same one in 2^63 pairs.
+  std::uint64_t lock_id(std::size_t hash) const {
+    return (hash ^ reinterpret_cast<std::uintptr_t>(this) * 0x9e3779b97f4a7c15U) | 1;
+  }
 
   // The lock, if it can be had without waiting; else null. `id`: of the operation, 0 if that is null.
   [[gnu::always_inline]] LockEntry* try_acquire(std::string_view key, std::size_t hash,

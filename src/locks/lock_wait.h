@@ -50,6 +50,7 @@ class LockWait final : private WantedLock {
     if (std::exchange(stood_in_line_, true)) return;
     entered_ = table_.acquire_or_wait(key_, hash_, waiter_);
   }
+  std::uint64_t id() const override { return table_.lock_id(hash_); }
   std::vector<std::uint64_t> in_the_way_of(const Operation& waiter) const override;
   Granted look_again() override {
     return {table_.look_again(key_, hash_), &tell_granted_elsewhere};

@@ -128,9 +128,21 @@ void Operation::pass_locks_to_parent() const noexcept {
     const std::uint32_t locks =
         parts.pass_on(id(), locks_held_.exchange(0, std::memory_order_relaxed), whole);
     if (locks == 0) return;
+    parent_->forget_known_locks();
     parent_->locks_held_.fetch_add(locks, std::memory_order_relaxed);
   }
   WaitGraph::instance().locks_passed_on(whole);
+}
+
+void Operation::forget_known_lock(std::uint64_t lock, std::uint32_t held) const {
+  if (held >= kKnownLocks) return;  // not known
+  for (std::uint32_t i = 0; i <= held; ++i) {
+    if (known_locks_[i].load(std::memory_order_relaxed) != lock) continue;
+    const std::uint64_t last = known_locks_[held].load(std::memory_order_relaxed);
+    known_locks_[i].store(last, std::memory_order_relaxed);
+    return;
+  }
+  forget_known_locks();
 }
 
 std::uint64_t owner_of_part(std::uint64_t id) {

@@ -145,21 +145,30 @@ void WaitGraph::link(Edge& edge) {
     }
   }
   edge_count_.store(edges_.size(), std::memory_order_relaxed);
-  if (edge.lock != nullptr) edge.lock->linked();
+  if (edge.lock != nullptr) {
+    lock_targets_[edge.lock->id()].push_back(edge);
+    edge.lock->linked();
+  }
 }
 
 // The edge does not depend on its target any more.
 void WaitGraph::unlink_target(Edge& edge) {
   if (std::exchange(edge.over_, true)) return;
   if (edge.work != nullptr && edge.work->operation() == 0) --work_edges_;
-  if (edge.task != nullptr) {
-    const auto waits_for_it = targets_.find(edge.task);
+  const auto leave_list = [&](auto& by_target, auto target) KEYWAY_REQUIRES(mutex_) {
+    const auto waits_for_it = by_target.find(target);
     waits_for_it->second.erase(waits_for_it->second.iterator_to(edge));
-    if (waits_for_it->second.empty()) targets_.erase(waits_for_it);
+    if (waits_for_it->second.empty()) by_target.erase(waits_for_it);
+  };
+  if (edge.task != nullptr) {
+    leave_list(targets_, edge.task);
     --lanes_.at(edge.target_lane_).targets;
     forget_lane_if_unused(edge.target_lane_);
   }
-  if (edge.lock != nullptr) edge.lock->unlinked();
+  if (edge.lock != nullptr) {
+    leave_list(lock_targets_, edge.lock->id());
+    edge.lock->unlinked();
+  }
   edge.task = nullptr;
   edge.lock = nullptr;
   edge.work = nullptr;

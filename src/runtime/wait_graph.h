@@ -18,8 +18,8 @@
 // return: the lane needs room for it, and its scheduler a thread. Permits of the global limit are
 // not in the graph, because a waiting task holds none.
 //
-// Cost: the check takes constant time if few waits depend on the waiter, and its target is not among them; or if the target
-// does not wait and needs nothing that waiters hold. Otherwise the check follows the edges from the target.
+// Cost: the check takes constant time if few waits depend on the waiter or on its locks, and its target is not among them; or
+// if the target does not wait and needs nothing that waiters hold. Otherwise the check follows the edges from the target.
 //
 // A process has one graph, because a cycle may pass through several executors and through locks.
 //
@@ -52,6 +52,8 @@ namespace keyway {
 // A lock that an operation waits for.
 class WantedLock {
  public:
+  // See Operation::visit_locks().
+  virtual std::uint64_t id() const = 0;
   // An edge of the wait is linked, and not checked yet. Puts the operation into the lock's line,
   // unless an edge before has: of two waits for one lock, the later check sees the other waiter in
   // line.
@@ -278,8 +280,11 @@ class WaitGraph {
   bool threads_are_scarce(const Scheduler* scheduler) const KEYWAY_REQUIRES(mutex_);
   std::uint64_t held_in(LaneId lane) const KEYWAY_REQUIRES(mutex_);
   bool closes_no_cycle(const Edge& edge) const KEYWAY_REQUIRES(mutex_);
-  // Whether all waits that depend on this one are waits for its waiter.
+  // Whether all waits that depend on this one are waits for its waiter, or for locks that its operation holds.
   bool only_waits_for_waiter_depend_on(const Edge& edge) const KEYWAY_REQUIRES(mutex_);
+  // Whether others than those who wait for `waiter` may need room in its lane.
+  bool others_need_room(const WaiterNode& node, detail::TaskCore& waiter) const
+      KEYWAY_REQUIRES(mutex_);
   bool can_end_at_once(Edge& edge) KEYWAY_REQUIRES(mutex_);
   bool can_come_back_at_once(const WaiterNode& node) KEYWAY_REQUIRES(mutex_);
   bool free_what_is_stuck(LaneId lane) KEYWAY_EXCLUDES(mutex_);
@@ -311,6 +316,9 @@ class WaitGraph {
   std::unordered_map<LaneId, LaneNode> lanes_ KEYWAY_GUARDED_BY(mutex_);
   // By target: the edges for that task.
   std::unordered_map<const detail::TaskCore*, EdgeList<&Edge::target_hook_>> targets_
+      KEYWAY_GUARDED_BY(mutex_);
+  // By the lock's id: the edges for that lock.
+  std::unordered_map<std::uint64_t, EdgeList<&Edge::target_hook_>> lock_targets_
       KEYWAY_GUARDED_BY(mutex_);
   // Tasks whose return other edges wait for: see Edge::returns_with.
   std::unordered_multiset<const detail::TaskCore*> returners_ KEYWAY_GUARDED_BY(mutex_);

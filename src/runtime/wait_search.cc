@@ -64,25 +64,38 @@ std::uint64_t WaitGraph::held_in(LaneId lane) const {
   return found == lanes_.end() ? 0 : found->second.held;
 }
 
-// All linked waits can end. So the new edge can keep only waits from ending that depend on it: the waits for its waiter, the
-// waits for their waiters, and so on. If there are few of them, and nothing else depends on them, and the target is none of
-// their waiters, then the target's own waits can end, and what its return needs becomes free.
+// All linked waits can end. So the new edge can keep only waits from ending that depend on it: the waits for its waiter and
+// for the locks of its operation, the waits for their waiters and locks, and so on. If there are few of them, and nothing
+// else depends on them, and the target depends on none of them, then the target's own waits can end, and what its return
+// needs becomes free. The target depends on one of them if it is the waiter, or if it is a lock that the waiter holds, or
+// waits for, too.
 bool WaitGraph::closes_no_cycle(const Edge& edge) const {
   constexpr std::size_t kFew = 16;
   if (work_edges_ > 0 || !short_of_threads_.empty()) return false;
+  const std::uint64_t wanted = edge.lock != nullptr ? edge.lock->id() : 0;
   std::array<const Edge*, kFew> depend{&edge};
   std::size_t count = 1;
+  const auto add_waits_for = [&](const auto& by_target, auto target) KEYWAY_REQUIRES(mutex_) {
+    const auto waits = by_target.find(target);
+    if (waits == by_target.end()) return true;
+    if (waits->second.size() > kFew - count) return false;
+    for (const Edge& wait : waits->second) depend[count++] = &wait;
+    return true;
+  };
+  const auto add_waits_for_lock = [&](std::uint64_t lock) KEYWAY_REQUIRES(mutex_) {
+    return lock != wanted && add_waits_for(lock_targets_, lock);
+  };
   for (std::size_t i = 0; i < count; ++i) {
     const Edge& one = *depend[i];
+    // The waiter of an announced wait runs, so it may take another lock at any time.
+    if (one.announced && i > 0) return false;
     if (!only_waits_for_waiter_depend_on(one)) return false;
-    if (one.waiter == nullptr) continue;
-    if (one.waiter == edge.task) return false;
-    const auto waits = targets_.find(one.waiter);
-    if (waits == targets_.end()) continue;
-    for (const Edge& wait : waits->second) {
-      if (count == kFew) return false;
-      depend[count++] = &wait;
+    if (one.lock != nullptr && i > 0 && one.lock->id() == wanted) return false;
+    for (const Operation* part = one.operation; part != nullptr; part = part->parent()) {
+      if (!part->visit_locks(add_waits_for_lock)) return false;
     }
+    if (one.waiter == nullptr) continue;
+    if (one.waiter == edge.task || !add_waits_for(targets_, one.waiter)) return false;
   }
   return true;
 }
@@ -91,12 +104,19 @@ bool WaitGraph::only_waits_for_waiter_depend_on(const Edge& edge) const {
   if (edge.operation->is_in_race()) return false;  // accepted waits count on it as a free rival
   if (edge.thread_ != nullptr && threads_are_scarce(edge.thread_)) return false;
   for (const Operation* one = edge.operation; one != nullptr; one = one->parent()) {
-    if (one->locks_held() > 0 || one->parts_lock() || one->is_awaited) return false;
+    if (one->parts_lock() || one->is_awaited) return false;
   }
   const WaiterNode* node = edge.node_;
   if (node == nullptr) return true;
   if (returners_.contains(edge.waiter)) return false;
-  return !node->holds_permit || lanes_.at(node->lane).targets == 0;
+  return !node->holds_permit || !others_need_room(*node, *edge.waiter);
+}
+
+bool WaitGraph::others_need_room(const WaiterNode& node, TaskCore& waiter) const {
+  const auto waits_for_it = targets_.find(&waiter);
+  const std::size_t for_it = waits_for_it == targets_.end() ? 0 : waits_for_it->second.size();
+  if (lanes_.at(node.lane).targets == for_it) return false;
+  return waiter.owner().need(waiter).limit != detail::TaskOwner::Need::kUnlimited;
 }
 
 bool WaitGraph::can_come_back_at_once(const WaiterNode& node) {

@@ -6,6 +6,7 @@
 // but for those of a listener.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -87,17 +88,37 @@ class Operation {
   // holds, because another operation may have released some. (Those of a part are known then: see
   // pass_locks_on().)
   std::uint32_t locks_held() const { return locks_held_.load(std::memory_order_relaxed); }
-  void count_lock() const {
-    locks_held_.store(locks_held() + 1,
-                      std::memory_order_relaxed);  // no other thread writes it now
+  // It has taken the lock with this id.
+  void count_lock(std::uint64_t lock) const {
+    const std::uint32_t held = locks_held();
+    if (held < kKnownLocks) [[likely]] {
+      known_locks_[held].store(lock, std::memory_order_relaxed);
+    } else {
+      forget_known_locks();
+    }
+    locks_held_.store(held + 1, std::memory_order_relaxed);  // no other thread writes it now
   }
   // This operation has released a lock that the operation `id` took.
-  void count_release(std::uint64_t id) const {
+  void count_release(std::uint64_t id, std::uint64_t lock) const {
     if (is(id)) [[likely]] {
-      locks_held_.store(locks_held() - 1, std::memory_order_relaxed);
+      const std::uint32_t held = locks_held() - 1;
+      if (held > 0) forget_known_lock(lock, held);
+      locks_held_.store(held, std::memory_order_relaxed);
     } else if ((id & kPartBit) != 0) {
       count_release_of_part(id);
     }
+  }
+  // Calls visit(lock id) for each lock that it took and has not released itself, until visit() returns false. False also
+  // if the locks are not known: the operation has held more than kKnownLocks, or has some from a part.
+  template <class Visit>
+  bool visit_locks(Visit visit) const {
+    const std::uint32_t held = locks_held();
+    if (held == 0) return true;
+    if (held > kKnownLocks || known_locks_[0].load(std::memory_order_relaxed) == 0) return false;
+    for (std::uint32_t i = 0; i < held; ++i) {
+      if (!visit(known_locks_[i].load(std::memory_order_relaxed))) return false;
+    }
+    return true;
   }
   // For a task that its submitter runs. REQUIRES: it has no id.
   void set_passes_locks_on() { passes_locks_on_ = true; }
@@ -131,6 +152,12 @@ class Operation {
   bool has_id() const { return id_.load(std::memory_order_relaxed) != 0; }
 
  private:
+  static constexpr std::uint32_t kKnownLocks = 4;
+
+  // Until it holds no lock, which of its locks it holds is not known.
+  void forget_known_locks() const { known_locks_[0].store(0, std::memory_order_relaxed); }
+  // `held`: the number of locks without this one.
+  void forget_known_lock(std::uint64_t lock, std::uint32_t held) const;
   std::uint64_t draw_id() const;
   const Operation& inline_run() const;  // REQUIRES: is_confined()
   void count_release_of_part(std::uint64_t id) const;
@@ -148,6 +175,8 @@ class Operation {
   mutable std::atomic<std::uint64_t> id_{0};
   mutable std::atomic<std::uint32_t> locks_held_{0};
   mutable std::atomic<bool> parts_lock_{false};
+  // The ids of the first `locks_held_` locks; the first is 0 if they are not known.
+  mutable std::array<std::atomic<std::uint64_t>, kKnownLocks> known_locks_{};
 };
 
 // That of a task or of a coroutine: as long as it lives, its id has the task's name.
