@@ -8,6 +8,9 @@
 //
 //   boost::asio::require(threads.get_executor(), boost::asio::execution::blocking.never)
 //
+// execute() must queue its argument without waiting for tasks: Keyway also calls it on the executor's own threads, between taking a
+// task and running it. So an executor with a bounded queue must not block its own threads there until the queue has room.
+//
 // The executor must be able to run work until the GroupExecutor is destroyed, even after it had
 // none for a while: it does not know of tasks that sleep or wait for a rate limit. An Asio
 // io_context returns from run() as soon as it has no work; then such a task never ends, and

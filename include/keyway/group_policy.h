@@ -83,7 +83,8 @@ using RejectionHandler =
 
 struct GroupPolicy {
   std::map<std::string, GroupLimits, std::less<>> groups{};
-  // A value below 1 counts as 1; if it throws, the default holds. Called from many threads.
+  // A value below 1 counts as 1; if it throws, the default holds. Called from many threads, also by a task that has given its
+  // permits back to wait for room: it must not wait for tasks, locks or room.
   std::function<int(std::string_view key)> resolver{};
   GroupLimits default_group{};
   int global_max_in_flight = kUnlimited;

@@ -25,8 +25,8 @@ Dispatch::Dispatch(const GroupPolicy& policy, Scheduler& scheduler, LaneTable& t
 
 // ---- the global limit
 
-void Dispatch::pass_permit_on(Lane& lane, Aftermath& aftermath) {
-  const GlobalGate::Next next = gate_->leave(lane);
+void Dispatch::pass_permit_on(Lane& lane, bool has_turn, Aftermath& aftermath) {
+  const GlobalGate::Next next = gate_->leave(lane, has_turn);
   if (shares_) table_.unpin(lane);
   if (next.lane != nullptr) aftermath.post(*next.lane);
   if (next.returner != nullptr) next.returner->go_on(aftermath);

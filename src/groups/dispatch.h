@@ -48,9 +48,10 @@ class Dispatch {
     if (shares_) [[unlikely]]
       leave_to_others(lane, aftermath);
   }
-  // Gives a global permit of `lane` back. Without shares, the lane may be freed already.
-  void leave_gate(Lane& lane, Aftermath& aftermath) {
-    if (gate_ != nullptr) pass_permit_on(lane, aftermath);
+  // Gives a global permit of `lane` back. Without shares, the lane may be freed already. `has_turn`: the caller also posts the
+  // lane's turn.
+  void leave_gate(Lane& lane, Aftermath& aftermath, bool has_turn = false) {
+    if (gate_ != nullptr) pass_permit_on(lane, has_turn, aftermath);
   }
   // Asks for a global permit, ahead of all lanes. True: `returner` has it. False: the gate calls
   // go_on() later.
@@ -84,7 +85,7 @@ class Dispatch {
   void end_rates(Aftermath& aftermath) KEYWAY_EXCLUDES(mutex_);
 
  private:
-  void pass_permit_on(Lane& lane, Aftermath& aftermath);
+  void pass_permit_on(Lane& lane, bool has_turn, Aftermath& aftermath);
   bool enter_gate(Lane& lane, Aftermath& aftermath) {
     return shares_ ? enter_by_shares(lane, aftermath) : gate_->enter(lane);
   }

@@ -91,6 +91,17 @@ class GateLine {
     return *first.lane;
   }
 
+  // By shares: the turn of the lane is on its way, because the lane has room again. If the lane is not in line, it is coming:
+  // a lane at its own limit keeps its share.
+  void expect(Lane& lane) {
+    GroupState& state = GroupState::of(lane);
+    if (state.place != 0) return;
+    state.served_until = std::max(state.served_until, now_);
+    state.served_as = served_;
+    state.coming = true;
+    coming_.insert(take_place(lane));
+  }
+
   // By shares: if the lane is coming, it is not any more.
   void not_coming(Lane& lane) {
     GroupState& state = GroupState::of(lane);
@@ -138,11 +149,12 @@ class GateLine {
     if (was_away) state.served_until = std::max(state.served_until, now_);
     insert(lane);
   }
-  void insert(Lane& lane) {
+  void insert(Lane& lane) { ranked_.insert(take_place(lane)); }
+  Place take_place(Lane& lane) {
     GroupState& state = GroupState::of(lane);
     state.place = ++number_;
     state.claims = claims(state);
-    ranked_.insert(place_of(lane));
+    return place_of(lane);
   }
 
   struct Aged {

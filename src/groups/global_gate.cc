@@ -106,9 +106,10 @@ bool GlobalGate::claim_unused(Lane& lane) {
   return lane.has_global_permit && claim(lane);
 }
 
-GlobalGate::Next GlobalGate::leave(Lane& lane) {
+GlobalGate::Next GlobalGate::leave(Lane& lane, bool has_turn) {
   SpinGuard guard(lock_);
   take_back(lane);
+  if (shares_ && has_turn) line_.expect(lane);
   over_.store(in_flight_ > limit_, std::memory_order_relaxed);
   if (in_flight_ >= limit_) return {};
   if (!returners_.empty()) return {.returner = &serve_returner()};

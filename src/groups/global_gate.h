@@ -4,7 +4,8 @@
 // and keeps its turn; a permit that comes free goes to the first in line. So the order in which lanes
 // came is kept, and round robin with it; or that of their oldest tasks; or what the groups were promised: see GateLine.
 //
-// By shares, a lane that was served is *coming* until turn_over() or until it has come again. Meanwhile lanes with a later place
+// By shares, a lane that was served, or had no room in its own limit and has some again, is *coming* until turn_over() or until
+// it has come. Meanwhile lanes with a later place
 // stand in line even if permits are free, because the turns of a lane come one after another: otherwise the lanes would
 // take turns, whatever their weights. A permit stays free only while a lane is coming, and each coming lane calls
 // enter() or turn_over(), which serve the lanes in line.
@@ -58,12 +59,13 @@ class GlobalGate {
   void turn_over(Lane& lane, Lanes& served) KEYWAY_EXCLUDES(lock_);
 
   // Gives a permit of `lane` back. If it goes to another lane, the caller posts that lane; if it
-  // goes to a returner, the caller calls go_on().
+  // goes to a returner, the caller calls go_on(). `has_turn`: the caller also posts the turn of `lane`. By shares the lane is
+  // coming from now on.
   struct Next {
     Lane* lane = nullptr;
     Returner* returner = nullptr;
   };
-  [[nodiscard]] Next leave(Lane& lane) KEYWAY_EXCLUDES(lock_);
+  [[nodiscard]] Next leave(Lane& lane, bool has_turn = false) KEYWAY_EXCLUDES(lock_);
 
   // Asks for a permit, ahead of all lanes. True: `returner` has it. False: leave() or set_limit()
   // will return it.

@@ -330,7 +330,7 @@ LaneTake GroupEngine::leave_lane(Lane& lane, std::uint32_t units, TaskStatus sta
 // The lane may be freed already, unless its turn is out or the gate serves by shares.
 void GroupEngine::give_up_lane(Lane& lane, std::size_t hash, const LaneTake& left,
                                Aftermath& aftermath) {
-  dispatch_.leave_gate(lane, aftermath);
+  dispatch_.leave_gate(lane, aftermath, left.post_turn);
   if (left.idle) table_.seen_idle(&lane, hash);
   quiet_.changed();
 }

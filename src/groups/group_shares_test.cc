@@ -149,6 +149,33 @@ TEST_F(GroupShares, WeightsHoldForTasksThatEndInBursts) {
   }
 }
 
+// Each of the lanes reaches its own limit in each burst, and has no turn at the gate until its tasks end.
+TEST_F(GroupShares, AWeightHoldsForAGroupAtItsOwnLimit) {
+  make({.groups = {{"heavy", {.max_concurrency = 2, .weight = 3}}},
+        .default_group = {.max_concurrency = 4},
+        .global_max_in_flight = 4});
+  for (const char* group : {"light", "heavy", "other"}) submit_for_bursts(group, 400);
+  for (int burst = 0; burst < 50; ++burst) {
+    sim_.run_ready();
+    end_burst();
+  }
+  EXPECT_NEAR(began("heavy"), 100, 3) << "a share of 2.4, but a limit of 2";
+  EXPECT_NEAR(began("light"), 50, 3);
+  EXPECT_NEAR(began("other"), 50, 3);
+  end_all();
+
+  began_.clear();
+  make({.groups = {{"heavy", {.max_concurrency = 1, .weight = 3}}},
+        .default_group = {.max_concurrency = 1},
+        .global_max_in_flight = 1});
+  for (const char* group : {"light", "heavy", "other"}) submit(group, 100);
+  sim_.advance(495ms);
+  EXPECT_NEAR(began("heavy"), 30, 2);
+  EXPECT_NEAR(began("light"), 10, 2);
+  EXPECT_NEAR(began("other"), 10, 2);
+  sim_.run_until_idle();
+}
+
 TEST_F(GroupShares, AGuaranteeHoldsForTasksThatEndInBursts) {
   GroupLimits vip = wide();
   vip.guaranteed = 10;

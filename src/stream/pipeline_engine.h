@@ -57,6 +57,7 @@ class Pipeline::Engine final : private Pump, private Timer {
   PipelineStats stats() const KEYWAY_EXCLUDES(shown_mutex_);
   void pause_all(bool pause) KEYWAY_EXCLUDES(paused_mutex_);
   void pause_key(std::string_view key, bool pause) KEYWAY_EXCLUDES(paused_mutex_);
+  bool is_paused(std::string_view key) KEYWAY_EXCLUDES(paused_mutex_);
   void pause_partition(PartitionId id, bool pause) KEYWAY_EXCLUDES(shown_mutex_);
 
  private:

@@ -123,24 +123,27 @@ void Pipeline::Engine::pause_all(bool pause) {
   if (goes_on) executor_->resume();
 }
 
-// A key that is paused while the pipeline begins to end is resumed either here or by resume_all().
+bool Pipeline::Engine::is_paused(std::string_view key) {
+  MutexLock lock(paused_mutex_);
+  return paused_keys_.contains(key);
+}
+
+// Two calls for one key, or a call and resume_all(), may reach the executor in either order, so each repeats until the
+// executor has what the key shall be.
 void Pipeline::Engine::pause_key(std::string_view key, bool pause) {
-  bool goes_on = !pause;
   {
     MutexLock lock(paused_mutex_);
-    goes_on = goes_on || keys_must_go_on_;
-    if (!goes_on) {
+    if (pause && !keys_must_go_on_) {
       paused_keys_.emplace(key);
     } else if (const auto found = paused_keys_.find(key); found != paused_keys_.end()) {
       paused_keys_.erase(found);
     }
   }
-  if (!goes_on) {
-    executor_->pause_group(key);
-    MutexLock lock(paused_mutex_);
-    goes_on = keys_must_go_on_;
-  }
-  if (goes_on) executor_->resume_group(key);
+  bool paused = false;
+  do {
+    paused = is_paused(key);
+    paused ? executor_->pause_group(key) : executor_->resume_group(key);
+  } while (is_paused(key) != paused);
   if (pause) return;
   // The key has more room than while it was paused, perhaps without a task that will end.
   ended_keys_.ended(hash_key(key));

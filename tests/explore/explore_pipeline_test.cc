@@ -1,5 +1,6 @@
 // Pipeline, whole, through its public headers: a record begins as soon as its key has room, not with the next timer.
 #include <array>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -18,10 +19,15 @@ class FewRecords final : public Source {
  public:
   explicit FewRecords(int count) : count_(count) {}
   std::string name() const override { return "few"; }
-  Result<void> open(std::function<void()>) override { return {}; }
+  Result<void> open(std::function<void()> wake) override {
+    wake_ = std::move(wake);
+    is_open_.store(true);
+    return {};
+  }
   Result<Polled> poll(std::vector<Record>& records, std::vector<PartitionEvent>& events,
                       std::size_t) override {
     yield();
+    if (fails_.load()) return Error{ErrorCode::kIo, "the source fails"};
     if (!assigned_) {
       assigned_ = true;
       events.push_back({PartitionEvent::kAssigned, {}});
@@ -30,7 +36,8 @@ class FewRecords final : public Source {
     for (; given_ < count_; ++given_) {
       records.push_back({.offset = given_, .end = given_ + 1, .key = "k", .value = "v"});
     }
-    return Polled{Polled::kEnd};
+    if (ends_) return Polled{Polled::kEnd};
+    return Polled{Polled::kIdle, std::chrono::hours(1)};
   }
   Result<void> commit(std::span<const Progress> progress) override {
     for (const Progress& one : progress) committed_ = one.watermark;
@@ -39,28 +46,42 @@ class FewRecords final : public Source {
   void pause(PartitionId) override {}
   void resume(PartitionId) override {}
   Offset committed() const { return committed_; }
+  // From now on the source does not end, but fail() can end it.
+  void stay_open() { ends_ = false; }
+  void fail() {
+    fails_.store(true);
+    if (is_open_.load()) wake_();
+  }
 
  private:
   const int count_;
   int given_ = 0;
   bool assigned_ = false;
+  bool ends_ = true;
+  detail::Atomic<bool> fails_{false};
+  detail::Atomic<bool> is_open_{false};
+  std::function<void()> wake_;
   Offset committed_ = 0;
 };
 
-template <int kPerKey, bool kResumes = false>
+enum class Pauses { kNone, kOneEnds, kOneBeginsAndEnds };
+template <int kPerKey, Pauses kPauses = Pauses::kNone>
 class RecordsOfOneKey final : public Scenario {
  public:
   RecordsOfOneKey() {
-    if (kResumes) pipeline_->pause_key("k");
+    if (kPauses == Pauses::kOneEnds) pipeline_->pause_key("k");
+    if (kPauses == Pauses::kOneBeginsAndEnds) source_.stay_open();
   }
   void run(int thread) override {
-    if (kResumes && thread == 2) return pipeline_->resume_key("k");
+    if (kPauses != Pauses::kNone && thread == 2) return resume();
+    if (kPauses == Pauses::kOneBeginsAndEnds && thread == 3) return pause();
     if (thread > 0) return scheduler_.work();
     const Result<PipelineEnd> end = pipeline_->run_until();
+    scheduler_.stop();
+    if (kPauses == Pauses::kOneBeginsAndEnds) return require(!end.ok(), "the source did not fail");
     require(end.ok() && end->why == PipelineEnd::kSourceEnded, "it did not end with its source");
     require(handled_ == kRecords, "a record was lost");
     require(source_.committed() == kRecords, "not all was committed");
-    scheduler_.stop();
   }
 
  private:
@@ -72,6 +93,18 @@ class RecordsOfOneKey final : public Scenario {
     options.seed = 1;
     return options;
   }
+  void resume() {
+    pipeline_->resume_key("k");
+    if (kPauses == Pauses::kOneBeginsAndEnds) call_returned();
+  }
+  void pause() {
+    pipeline_->pause_key("k");
+    call_returned();
+  }
+  // After both calls the key may be paused. The run must end all the same when its source fails.
+  void call_returned() {
+    if (calls_.fetch_add(1) == 1) source_.fail();
+  }
   keyway::Outcome handle(const Record& record) {
     require(record.offset == handled_, "not in order");
     require(scheduler_.now() == TimePoint(std::chrono::hours(1)),
@@ -82,6 +115,7 @@ class RecordsOfOneKey final : public Scenario {
   }
 
   ExploredScheduler scheduler_;
+  detail::Atomic<int> calls_{0};
   FewRecords source_{kRecords};
   int handled_ = 0;
   std::optional<Pipeline> pipeline_{std::in_place, source_, options(),
@@ -98,7 +132,10 @@ TEST(ExplorePipeline, RecordsOfOneKeyWithNoneInLine) {
   expect_holds<RecordsOfOneKey<0>>("Pipeline", {.threads = 3});
 }
 TEST(ExplorePipeline, RecordsOfAKeyThatIsResumed) {
-  expect_holds<RecordsOfOneKey<0, true>>("Pipeline", {.threads = 3});
+  expect_holds<RecordsOfOneKey<0, Pauses::kOneEnds>>("Pipeline", {.threads = 3});
+}
+TEST(ExplorePipeline, RecordsOfAKeyThatIsPausedAndResumedAtOnce) {
+  expect_holds<RecordsOfOneKey<10, Pauses::kOneBeginsAndEnds>>("Pipeline", {.threads = 4});
 }
 
 }  // namespace
