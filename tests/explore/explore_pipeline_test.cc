@@ -58,8 +58,8 @@ class FewRecords final : public Source {
   int given_ = 0;
   bool assigned_ = false;
   bool ends_ = true;
-  detail::Atomic<bool> fails_{false};
-  detail::Atomic<bool> is_open_{false};
+  keyway::detail::Atomic<bool> fails_{false};
+  keyway::detail::Atomic<bool> is_open_{false};
   std::function<void()> wake_;
   Offset committed_ = 0;
 };
@@ -115,7 +115,7 @@ class RecordsOfOneKey final : public Scenario {
   }
 
   ExploredScheduler scheduler_;
-  detail::Atomic<int> calls_{0};
+  keyway::detail::Atomic<int> calls_{0};
   FewRecords source_{kRecords};
   int handled_ = 0;
   std::optional<Pipeline> pipeline_{std::in_place, source_, options(),
