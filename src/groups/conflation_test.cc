@@ -242,6 +242,28 @@ TEST(ConflationRanks, ACheaperTaskInThePlaceOfACostlyOneBeginsAtOnce) {
   EXPECT_EQ(executor.group_stats("g").running, 2U);
 }
 
+// A cost of 3 needs a permit that is in use, and fills the queue. The newer task needs none that is.
+TEST(ConflationRanks, ACheaperTaskInThePlaceOfACostlyOneLetsATaskInThatWaitsForRoom) {
+  SimScheduler sim;
+  GroupExecutor executor({.groups = {{"g", {.max_concurrency = 3, .queue_threshold = 1}}}}, sim);
+  const auto nap = []() -> Task<void> { co_await sleep_for(1h); };
+  auto busy = executor.submit("g", nap);
+  sim.run_ready();
+  const auto submit = [&](int cost) {
+    return executor.submit("g", {.id = "x", .cost = cost, .conflation = Conflation::kKeepNewest},
+                           nap);
+  };
+  auto costly = submit(3);
+  auto waits = executor.submit(
+      "h", [&]() -> Task<void> { (void)co_await executor.submit_async("g", "waits", nap); });
+  sim.run_ready();
+  EXPECT_EQ(executor.waiting_for_room(), 1U);
+  auto cheap = submit(1);
+  sim.run_ready();
+  EXPECT_EQ(executor.waiting_for_room(), 0U);
+  EXPECT_EQ(executor.group_stats("g").running, 3U);
+}
+
 // The place in the global queue passes to the newer task.
 TEST(ConflationInTheGlobalQueue, ANewerTaskTakesThePlaceOnce) {
   SimScheduler sim;

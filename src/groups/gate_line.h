@@ -53,9 +53,7 @@ class GateLine {
       case GateOrder::kAge:
         return aged_.push({std::numeric_limits<std::int64_t>::min(), ++number_, &lane});
       case GateOrder::kShares:
-        not_coming(lane);
-        GroupState::of(lane).served_until -= kRound / GroupState::of(lane).weight;
-        return insert(lane);
+        return stand_in_line_again(lane);
     }
   }
 
@@ -148,6 +146,16 @@ class GateLine {
     not_coming(lane);
     if (was_away) state.served_until = std::max(state.served_until, now_);
     insert(lane);
+  }
+  // It was served, and does not use the permit. It keeps its place among lanes that are equally far on.
+  void stand_in_line_again(Lane& lane) {
+    GroupState& state = GroupState::of(lane);
+    const std::uint64_t place = state.place;
+    not_coming(lane);
+    state.served_until -= kRound / state.weight;
+    take_place(lane);
+    if (place != 0) state.place = place;
+    ranked_.insert(place_of(lane));
   }
   void insert(Lane& lane) { ranked_.insert(take_place(lane)); }
   Place take_place(Lane& lane) {

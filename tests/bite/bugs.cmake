@@ -902,3 +902,38 @@ plant_bug(leaves_again_unchecked "a task that leaves its lane again does not loo
   src/runtime/wait_graph.cc
   [[return leaves_lane && lost_room;]]
   [[return leaves_lane && lost_room && !planted("leaves_again_unchecked");]])
+
+plant_bug(place_taken_makes_no_room "a cheaper task that takes the place of a superseded one lets no task in that waits for room"
+  src/groups/group_conflation.cc
+  [[if (took) intake_.made_room(*lane, aftermath);]]
+  [[if (took && !planted("place_taken_makes_no_room")) intake_.made_room(*lane, aftermath);]])
+
+plant_bug(costly_newcomer_in_line_unseen "a costly task that joins the line for room leaves their permits to tasks that wait for those behind it"
+  src/groups/intake.cc
+  [[if (costly) room_shrank(lane.key(), aftermath);  // tasks]]
+  [[if (costly && !planted("costly_newcomer_in_line_unseen")) room_shrank(lane.key(), aftermath);  // tasks]])
+
+plant_bug(taken_permit_stays_counted "a lane whose permit a returner took still has it by shares"
+  src/groups/global_gate.cc
+  [[if (shares_) count(lane, -1);]]
+  [[if (shares_ && !planted("taken_permit_stays_counted")) count(lane, -1);]])
+
+plant_bug(permit_taken_for_ever "one permit that a returner took costs every lane that is served later its permit"
+  src/groups/global_gate.cc
+  [[--taken_;]]
+  [[if (!planted("permit_taken_for_ever")) --taken_;]])
+
+plant_bug(permit_not_taken "a returner that takes the permit of a served lane leaves it to the lane, too"
+  src/groups/global_gate.cc
+  [[++taken_;]]
+  [[if (planted("permit_not_taken")) --served_; else ++taken_;]])
+
+plant_bug(served_lane_returns_last "a lane whose permit a returner took stands in line behind all others"
+  src/groups/global_gate.cc
+  [[line_.push_front(lane);]]
+  [[planted("served_lane_returns_last") ? line_.push(lane, INT64_MAX, limit_) : line_.push_front(lane);]])
+
+plant_bug(lost_permit_costs_a_share "a lane whose permit a returner took has used its share by shares"
+  src/groups/gate_line.h
+  [[state.served_until -= kRound / state.weight;]]
+  [[if (!planted("lost_permit_costs_a_share")) state.served_until -= kRound / state.weight;]])

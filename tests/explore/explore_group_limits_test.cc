@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "explore/group_scenario.h"
+#include "keyway/task.h"
 
 namespace keyway::explore {
 namespace {
@@ -39,6 +40,47 @@ class ChangeOfANewGroup final : public GroupScenario {
 };
 TEST(ExploreGroupLimits, AChangeWhileTheLaneIsMade) {
   expect_holds<ChangeOfANewGroup>("GroupExecutor");
+}
+
+// `target` stands in line for room behind a task that needs both permits of its group. The check of the wait may have been
+// before that task joined the line, so `holder`, which waits for the submitter of `target`, must give its permit back.
+class ACostlyTaskInFront final : public GroupScenario {
+ public:
+  ACostlyTaskInFront() : GroupScenario(1, policy()) {}
+  void client(int) override {
+    {
+      const Uninterrupted all;
+      submits_ = executor().submit("s", [this] { return submit_target(); });
+      holder_ = executor().submit("g", [this]() -> Task<void> { (void)co_await submits_; });
+      (void)executor().post("g", [] { return sleep(2); });
+    }
+    submits_now_.wait("the submit of the target");
+    auto costly =
+        executor().try_submit_for("g", std::chrono::hours(1), TaskOptions{.cost = 2}, [] {});
+    require(costly.ok(), "there was no room within an hour");
+    executor().drain();
+  }
+
+ private:
+  static GroupPolicy policy() {
+    GroupPolicy policy;
+    policy.groups["g"] = {.max_concurrency = 2, .queue_threshold = 0};
+    return policy;
+  }
+  static Task<void> sleep(int seconds) { co_await sleep_for(std::chrono::seconds(seconds)); }
+  Task<void> submit_target() {
+    co_await sleep(1);  // `holder` waits now
+    submits_now_.set();
+    auto target = co_await executor().submit_async("g", "target", [] {});
+    const bool refused = !target.ok() && target.error().code == ErrorCode::kWaitCycle;
+    require(target.ok() || refused, "refused for another reason");
+  }
+  Event submits_now_;
+  TaskHandle<void> submits_;
+  TaskHandle<void> holder_;
+};
+TEST(ExploreGroupLimits, ACostlyTaskJoinsTheLineInFrontOfOneThatIsWaitedFor) {
+  expect_holds<ACostlyTaskInFront>("GroupExecutor");
 }
 
 // The queue is full, so the submitter runs its task: but not once shutdown() has returned.

@@ -20,6 +20,7 @@ struct KeptSchedule {
 
 // clang-format off
 inline constexpr KeptSchedule kKeptSchedules[] = {
+    {"costly_newcomer_in_line_unseen", "ExploreGroupLimits.ACostlyTaskJoinsTheLineInFrontOfOneThatIsWaitedFor", "49:0", 52},
     {"drain_not_in_graph", "ExploreGroupControl.ADrainInATaskCountsItsThreadFromTheBeginning", "0:1,2:2,4:1,140:2,152:2,175:2,192:0", 3356},
     {"drain_waits_for_held", "ExploreGroupControl.DrainAfterACancelWhilePaused", "-", 1},
     {"end_before_watch_missed", "ExplorePipeline.RecordsOfOneKeySetAside", "94:2", 732},
