@@ -937,3 +937,10 @@ plant_bug(lost_permit_costs_a_share "a lane whose permit a returner took has use
   src/groups/gate_line.h
   [[state.served_until -= kRound / state.weight;]]
   [[if (!planted("lost_permit_costs_a_share")) state.served_until -= kRound / state.weight;]])
+
+plant_bug(refusal_wakes_nobody "who comes first in a lock's line because a wait was refused is not woken"
+  src/locks/lock_table.cc
+  [[if (news.comes_first != nullptr) futex_wake_one(*news.comes_first);
+  waiter.next]]
+  [[if (news.comes_first != nullptr && !planted("refusal_wakes_nobody")) futex_wake_one(*news.comes_first);
+  waiter.next]])

@@ -32,6 +32,7 @@ inline constexpr KeptSchedule kKeptSchedules[] = {
     {"pump_forgets_its_end", "ExplorePump.MayBeDestroyedAfterItsEnd", "9:2,12:1", 19},
     {"pump_woken_early", "ExplorePipeline.RecordsOfOneKeyWithNoneInLine", "269:2", 418},
     {"quiet_announced_early", "ExploreGroupControl.AWaitForQuietSeesTheLastStep", "3:1", 57},
+    {"refusal_wakes_nobody", "ExploreLockPassing.ARefusedWaitWakesTheThreadThatComesFirst", "-", 1},
     {"refused_wait_counts", "ExploreWaits.ARefusedWaitGivesNothingBackWhileAnotherBranchEnds", "0:1,2:2,4:1,51:2,108:0,113:2,129:0", 3768},
     {"resume_relaxed", "ExploreGroupControl.WhatIsWrittenBeforeResumeIsSeenByWhatStartsAfterIt", "-", 1},
     {"token_taken_late", "ExploreGroups.NeverMoreThanTheRateAllows", "0:1,18:1,35:0,47:2,48:0,54:2", 3323},
