@@ -193,5 +193,49 @@ TEST(BranchWaits, ATaskThatLendsItsGroupsPermitPassesOnWhatAHigherGlobalLimitGiv
   stand_in_line_and_lend(/*limit_goes_up=*/true);
 }
 
+// "task" has come back for its third branch, and keeps its permit while that runs. Then its wait for "own" ends, which was to
+// give the permit back: "last", for which the second branch waits by way of "between", needs it.
+TEST(BranchWaits, ATaskThatKeepsItsPermitWhenAWaitEndsGivesItToATaskThatItWaitsFor) {
+  expect_ends([] {
+    SimScheduler sim;
+    std::coroutine_handle<> first_parked;
+    std::coroutine_handle<> brief_parked;
+    std::coroutine_handle<> between_parked;
+    std::coroutine_handle<> branch_parked;
+    TaskHandle<void> last;
+    GroupExecutor executor({}, sim);
+    const auto go_on = [&](std::coroutine_handle<>& parked) {
+      parked.resume();
+      sim.run_until_idle();
+    };
+    const auto park = [](std::coroutine_handle<>& parked) -> Task<void> { co_await Park{parked}; };
+    auto brief = executor.submit("brief", [&] { return park(brief_parked); });
+    auto between = executor.submit("between", [&]() -> Task<void> {
+      co_await Park{between_parked};
+      co_await await_one(last);
+    });
+    TaskHandle<void> own;
+    auto task = executor.submit("g", "task", [&]() -> Task<void> {
+      auto first = executor.submit("g", "first", [&] { return park(first_parked); });
+      own = executor.submit("g", "own", [] {});
+      last = executor.submit("g", "last", [] {});
+      const auto comes_back = [&]() -> Task<void> {
+        co_await await_one(brief);
+        co_await Park{branch_parked};
+      };
+      co_await when_all(await_one(own), await_one(between), comes_back());
+    });
+    sim.run_until_idle();  // "first" has the permit
+    go_on(brief_parked);
+    go_on(first_parked);  // "task" has it again
+    ASSERT_TRUE(branch_parked);
+    go_on(between_parked);
+    EXPECT_TRUE(own.cancel());
+    go_on(branch_parked);
+    ASSERT_TRUE(task.is_done());
+    EXPECT_TRUE(task.join().ok());
+  });
+}
+
 }  // namespace
 }  // namespace keyway

@@ -944,3 +944,14 @@ plant_bug(refusal_wakes_nobody "who comes first in a lock's line because a wait 
   waiter.next]]
   [[if (news.comes_first != nullptr && !planted("refusal_wakes_nobody")) futex_wake_one(*news.comes_first);
   waiter.next]])
+
+plant_bug(global_limits_differ "two calls of set_global_limit() at once may leave one limit in the gate and another one in the queue"
+  src/groups/group_control.cc
+  [[MutexLock lock(global_limit_mutex_);  // two callers]]
+  [[Mutex<LockRank::kGlobalLimit> own;
+  MutexLock lock(planted("global_limits_differ") ? own : global_limit_mutex_);  // two callers]])
+
+plant_bug(kept_permits_unheard "a task that keeps its permits when a wait ends does not look whether others wait for them"
+  src/groups/waits.cc
+  [[if ((is_news || holds_again) && still_waits)]]
+  [[if ((is_news || (holds_again && !planted("kept_permits_unheard"))) && still_waits)]])

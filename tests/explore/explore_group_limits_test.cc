@@ -42,6 +42,31 @@ TEST(ExploreGroupLimits, AChangeWhileTheLaneIsMade) {
   expect_holds<ChangeOfANewGroup>("GroupExecutor");
 }
 
+// Both changes hold for the gate and for the global queue, whichever of them is the last one.
+class TwoChangesOfTheGlobalLimit final : public GroupScenario {
+ public:
+  TwoChangesOfTheGlobalLimit()
+      : GroupScenario(2, {.global_max_in_flight = 1,
+                          .global_queue_threshold = 0,
+                          .rejection = RejectionPolicy::kDiscard}) {
+    const Uninterrupted setup;
+    executor().pause();
+  }
+  void client(int number) override {
+    require(executor().set_global_limit(2 + number).ok(), "a change was refused");
+  }
+  void finish() override {
+    std::uint64_t taken = 0;
+    for (const char* key : {"a", "b", "c", "d"}) taken += executor().post(key, [] {}).ok() ? 1 : 0;
+    require(executor().explain("a").global_limit == taken, "the global queue has another limit");
+    executor().resume();
+    executor().drain();
+  }
+};
+TEST(ExploreGroupLimits, TwoChangesOfTheGlobalLimit) {
+  expect_holds<TwoChangesOfTheGlobalLimit>("GroupExecutor", {.threads = 3});
+}
+
 // `target` stands in line for room behind a task that needs both permits of its group. The check of the wait may have been
 // before that task joined the line, so `holder`, which waits for the submitter of `target`, must give its permit back.
 class ACostlyTaskInFront final : public GroupScenario {
