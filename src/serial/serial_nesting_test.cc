@@ -12,6 +12,7 @@
 #include <gtest/gtest.h>
 
 #include "keyway/serial_dispatcher.h"
+#include "keyway/testing/sim_scheduler.h"
 #include "serial/serial_fixture.h"
 #include "support/at_end.h"
 #include "support/own_process.h"
@@ -248,24 +249,25 @@ TEST(SerialDispatcher, ACycleThroughTwoDispatchersIsFound) {
 // The outer work lends its worker while it waits to be taken, and has it again before the refused work is destroyed: no
 // other work runs meanwhile.
 TEST(SerialNestingOnOneWorker, WorkThatIsTurnedAwayIsDestroyedByItsCallerWithItsPermit) {
-  std::atomic<bool> runs{false};
-  SerialDispatcher dispatcher({.workers = 1, .queue_capacity = 0});
+  testing::SimScheduler sim;
+  SerialDispatcher dispatcher({.workers = 1, .queue_capacity = 0}, sim);
+  bool full_ran = false;
+  bool destroyed = false;
   const std::function<void()> watch = [&] {
-    const auto until = std::chrono::steady_clock::now() + 5ms;  // long enough for `first` to begin
-    while (!runs && std::chrono::steady_clock::now() < until) std::this_thread::yield();
-    EXPECT_FALSE(runs);
+    sim.run_ready();  // all that can run
+    EXPECT_FALSE(full_ran);
+    destroyed = true;
   };
-  const Result<void> outer = dispatcher.run("a", [&]() -> Task<void> {
-    EXPECT_TRUE(dispatcher.post("full", [&] {
-      runs = true;
-      std::this_thread::sleep_for(10ms);
-      runs = false;
-    }));
+  auto outer = dispatcher.dispatch("a", [&]() -> Task<void> {
+    EXPECT_TRUE(dispatcher.post("full", [&] { full_ran = true; }));
     co_await sleep_for(1ms);  // "full" waits for the worker now
     const Result<void> refused = dispatcher.run("full", [end = AtEnd(watch)] {});
     EXPECT_FALSE(refused.ok());
+    EXPECT_TRUE(destroyed);
   });
-  EXPECT_TRUE(outer.ok());
+  EXPECT_TRUE(outer->join().ok());
+  sim.run_until_idle();
+  EXPECT_TRUE(full_ran);
 }
 
 }  // namespace

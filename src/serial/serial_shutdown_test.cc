@@ -270,7 +270,7 @@ TEST_P(SerialShutdown, AForeignCoroutineOnAThreadOfTheDispatcherMayShutItDown) {
   EXPECT_FALSE(dispatcher.run("a", [] {}).ok());
 }
 
-// The coroutine blocks in a wait when the other thread begins to end the dispatcher's threads.
+// The coroutine blocks in a wait when the other thread ends the dispatcher's threads.
 ForeignCoroutine shut_down_later(SerialDispatcher& dispatcher, TaskHandle<void> work,
                                  TaskHandle<void> blocks, std::latch& inside) {
   (void)co_await work;
@@ -279,18 +279,28 @@ ForeignCoroutine shut_down_later(SerialDispatcher& dispatcher, TaskHandle<void> 
   (void)dispatcher.shutdown(1s);
 }
 
+// A key of the worker whose thread is ended last.
+std::string key_of_last_worker(const SerialDispatcher& dispatcher) {
+  std::string key = "a";
+  if (dispatcher.lane_of(key) == "worker 0") key = key_apart_from(dispatcher, key);
+  return key;
+}
+
 TEST_P(SerialShutdown, AForeignCoroutineMayShutItDownWhileAnotherThreadDoes) {
   expect_ends([&] {
     std::latch may_end(1);
     std::latch inside(1);
     GroupExecutor other({});
-    SerialDispatcher dispatcher({.routing = GetParam()});
+    SerialDispatcher dispatcher(options({.workers = 2}));
+    const std::string key = key_of_last_worker(dispatcher);
     auto blocks = other.submit("x", [&] { may_end.wait(); });
-    shut_down_later(dispatcher, *dispatcher.dispatch("a", [] {}), std::move(blocks), inside);
+    shut_down_later(dispatcher, *dispatcher.dispatch(key, [] {}), std::move(blocks), inside);
     inside.wait();
+    EXPECT_TRUE(dispatcher.run(key_apart_from(dispatcher, key), [] {}));  // on another thread
+    const std::ptrdiff_t before = thread_count();
     std::jthread ends([&] { EXPECT_TRUE(dispatcher.shutdown(1h)); });
-    // The other thread holds the mutex of the dispatcher's threads soon, and for as long as the coroutine blocks.
-    std::this_thread::sleep_for(20ms);
+    // When a thread of the dispatcher has ended, `ends` holds the mutex, for as long as the coroutine blocks.
+    while (thread_count() > before) std::this_thread::yield();
     may_end.count_down();
   });
 }

@@ -955,3 +955,18 @@ plant_bug(kept_permits_unheard "a task that keeps its permits when a wait ends d
   src/groups/waits.cc
   [[if ((is_news || holds_again) && still_waits)]]
   [[if ((is_news || (holds_again && !planted("kept_permits_unheard"))) && still_waits)]])
+
+plant_bug(turned_away_without_permit "a refused call ends its work before its caller has its permits again"
+  src/groups/group_call.cc
+  [[caller.give_up();  // before]]
+  [[if (!planted("turned_away_without_permit")) caller.give_up();  // before]])
+
+plant_bug(inside_shutdown_waits_for_threads "a shutdown on a thread of the dispatcher waits for one that ends this thread"
+  src/serial/serial_dispatcher.cc
+  [[if (inside) return false;
+  parts_->for_each([](GroupExecutor& executor) { executor.drain(); });
+  MutexLock lock(parts_->shutdown_mutex);]]
+  [[if (inside && !planted("inside_shutdown_waits_for_threads")) return false;
+  if (!inside) parts_->for_each([](GroupExecutor& executor) { executor.drain(); });
+  MutexLock lock(parts_->shutdown_mutex);
+  if (inside) return false;]])
