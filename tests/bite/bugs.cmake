@@ -878,6 +878,11 @@ plant_bug(assigned_again_not_given_up "a partition that is assigned again goes o
   [[if (found != partitions_.end()) give_up(*found->second);]]
   [[if (found != partitions_.end() && !planted("assigned_again_not_given_up")) give_up(*found->second);]])
 
+plant_bug(key_pauses_cross "of two calls for one key at once, pause_key() and resume_key(), the executor may hear the older one last"
+  src/stream/pipeline_run.cc
+  [[} while (is_paused(key) != paused);]]
+  [[} while (is_paused(key) != paused && !planted("key_pauses_cross"));]])
+
 plant_bug(one_cycle_looked_at "when a lock that passes on closes a cycle, only the first cycle is searched for a wait to refuse"
   src/runtime/wait_search.cc
   [[any_stuck = true;]]

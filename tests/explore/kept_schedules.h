@@ -26,6 +26,7 @@ inline constexpr KeptSchedule kKeptSchedules[] = {
     {"end_before_watch_missed", "ExplorePipeline.RecordsOfOneKeySetAside", "94:2", 732},
     {"gate_without_limit", "ExploreWaits.BranchesThatWaitForOtherGroupsWithoutAGlobalLimit", "15:0,86:2", 3317},
     {"global_limits_differ", "ExploreGroupLimits.TwoChangesOfTheGlobalLimit", "4:1", 433},
+    {"key_pauses_cross", "ExplorePipeline.RecordsOfAKeyThatWasPausedAndResumedAtOnce", "11:1,13:2", 63},
     {"lane_lock_order", "ExploreGroups.StatsWhileTheGateLooksForTheOldest", "0:2,2:1,4:2,40:1,52:1,57:0,59:2,60:0,66:2", 3999},
     {"listener_before_next", "ExploreGroupListeners.AListenerOfCompletionWaitsForTheNextTask", "-", 1},
     {"pause_keeps_returner", "ExploreGroupControl.ATaskThatBeganBeforeThePauseComesBackToItsLane", "-", 1},
