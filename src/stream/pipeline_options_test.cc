@@ -128,6 +128,7 @@ struct Groups {
     const std::string group(*record->group);
     const std::string key(*record->key);
     most[group] = std::max(most[group], ++running[group]);
+    most_in_all = std::max(most_in_all, running["left"] + running["right"]);
     EXPECT_EQ(++of_key[key], 1);
     EXPECT_TRUE(!last.contains(key) || last[key] < number(*record));
     last[key] = number(*record);
@@ -147,6 +148,7 @@ struct Groups {
   FakeSource source;
   PipelineOptions options;
   std::map<std::string, int> running, most, of_key, last;
+  int most_in_all = 0;
 };
 
 TEST(PipelineGroups, LimitsGroupsBesidesTheOrderOfKeys) {
@@ -156,6 +158,17 @@ TEST(PipelineGroups, LimitsGroupsBesidesTheOrderOfKeys) {
     groups.run();
     EXPECT_EQ(groups.most["left"], 3) << "seed " << seed;
     EXPECT_EQ(groups.most["right"], 1) << "seed " << seed;
+  }
+}
+
+TEST(PipelineGroups, HandleNoMoreRecordsAtOnceThanConcurrency) {
+  for (std::uint64_t seed = 1; seed <= 30; ++seed) {
+    Groups groups(seed);
+    groups.options.concurrency = 3;
+    groups.options.group_concurrency = 2;
+    groups.run();
+    EXPECT_EQ(groups.most_in_all, 3) << "seed " << seed;
+    EXPECT_EQ(groups.most["left"], 2) << "seed " << seed;
   }
 }
 

@@ -247,6 +247,25 @@ TEST(Pipeline, IsNotCleanUntilTheCommitIsAcknowledged) {
   EXPECT_EQ(pipeline.stats().failed_commits, 3U);
 }
 
+// Every fourth record becomes a dead letter, which counts as well.
+TEST(Pipeline, CommitsAfterAsManyRecordsAsItShall) {
+  SimScheduler sim;
+  FakeLog log = numbered(100, 1);
+  FakeSource source(log);
+  const auto handler = [&](const Record& record) -> Task<Outcome> {
+    co_await sleep_for(1ms);
+    EXPECT_LE(record.offset - log.committed[0].watermark, 10);
+    co_return record.offset % 4 == 0 ? permanent_failure("bad") : done();
+  };
+  Pipeline pipeline(source,
+                    {.dead_letters = std::make_shared<KeptLetters>(),
+                     .commit_interval = 1h,
+                     .commit_every = 10},
+                    handler, sim);
+  EXPECT_TRUE(pipeline.run_until().ok());
+  EXPECT_EQ(pipeline.stats().commits, 10U);
+}
+
 TEST(Pipeline, CommitsBeforeItHandlesIfARecordMayComeAtMostOnce) {
   SimScheduler sim;
   FakeLog log = numbered(300, 300);

@@ -883,6 +883,55 @@ plant_bug(key_pauses_cross "of two calls for one key at once, pause_key() and re
   [[} while (is_paused(key) != paused);]]
   [[} while (is_paused(key) != paused && !planted("key_pauses_cross"));]])
 
+plant_bug(group_calls_plus_one "a pipeline with by_group handles one record more at once than concurrency"
+  src/stream/pipeline_engine.cc
+  [[policy.global_max_in_flight = options.concurrency;
+  policy.groups = options.limits;
+  for (auto& [key, limits] : policy.groups) limits.queue_threshold = kUnlimited;]]
+  [[policy.global_max_in_flight = options.concurrency + (planted("group_calls_plus_one") ? 1 : 0);
+  policy.groups = options.limits;
+  for (auto& [key, limits] : policy.groups) limits.queue_threshold = kUnlimited;]])
+
+plant_bug(commit_every_ignored "a pipeline commits by time only, however many records are done"
+  src/stream/pipeline_engine.cc
+  [[if (now >= next_commit_ || enough) commit();]]
+  [[if (now >= next_commit_ || (enough && !planted("commit_every_ignored"))) commit();]])
+
+plant_bug(revoke_waits_for_all "a partition that is revoked is kept until its last record ends, however long that takes"
+  src/stream/pipeline_engine.cc
+  [[found->second->revoked_until = from_now(options_.shutdown_wait);]]
+  [[found->second->revoked_until = planted("revoke_waits_for_all") ? TimePoint::max() : from_now(options_.shutdown_wait);]])
+
+plant_bug(revoke_without_timer "no timer ends a revoke at shutdown_wait"
+  src/stream/pipeline_engine.cc
+  [[if (partition->revoked_until) next = std::min(next, *partition->revoked_until);]]
+  [[if (partition->revoked_until && !planted("revoke_without_timer")) next = std::min(next, *partition->revoked_until);]])
+
+plant_bug(letter_after_halt "a defective record that gets its turn after a halt becomes a dead letter"
+  src/stream/pipeline_record.cc
+  [[if (!item.partition().is_dropped() && !halts_) {]]
+  [[if (!item.partition().is_dropped() && (!halts_ || planted("letter_after_halt"))) {]])
+
+plant_bug(distinct_batch_after_halt "a batch of distinct keys is handled after a halt"
+  src/stream/pipeline_batch.cc
+  [[if (member->partition->is_dropped() || halts_) continue;]]
+  [[if (member->partition->is_dropped() || (halts_ && !planted("distinct_batch_after_halt"))) continue;]])
+
+plant_bug(key_batch_after_halt "a batch of one key is handled after a halt"
+  src/stream/pipeline_batch.cc
+  [[while (!batch.empty() && !halts_) {]]
+  [[while (!batch.empty() && (!halts_ || planted("key_batch_after_halt"))) {]])
+
+plant_bug(call_after_halt "a record whose group has room only after a halt is handled"
+  src/stream/pipeline_record.cc
+  [[if (item->partition().is_dropped() || halts_) co_return std::nullopt;]]
+  [[if (item->partition().is_dropped() || (halts_ && !planted("call_after_halt"))) co_return std::nullopt;]])
+
+plant_bug(try_after_halt "a record is tried again after a halt"
+  src/stream/pipeline_record.cc
+  [[if (partition.is_dropped() || halts_) co_return;]]
+  [[if (partition.is_dropped() || (halts_ && !planted("try_after_halt"))) co_return;]])
+
 plant_bug(one_cycle_looked_at "when a lock that passes on closes a cycle, only the first cycle is searched for a wait to refuse"
   src/runtime/wait_search.cc
   [[any_stuck = true;]]
