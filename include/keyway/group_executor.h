@@ -127,7 +127,7 @@ class GroupExecutor : public SubmitWays<GroupExecutor, std::string_view> {
   void resume();
 
   // Waits until a group, or the executor, has no tasks, including tasks that are submitted
-  // meanwhile. False if the timeout passed first. Throws Exception (kWaitCycle, kNoThread) if the
+  // meanwhile; a submit that waits for room has a task only when it has got in. False if the timeout passed first. Throws Exception (kWaitCycle, kNoThread) if the
   // wait could never end, for example within a task of the group. drain() also waits for running
   // listeners, except those that call drain().
   bool drain_group(std::string_view group_key, Duration timeout = Duration::max());

@@ -113,6 +113,21 @@ TEST(Drain, TwoListenersMayDrainAtOnceOnAnExecutorOfTheCallers) {
   EXPECT_EQ(drained, 2);
 }
 
+// Each task submits the next one to another group before it ends, so that there is always a task.
+TEST(Drain, WaitsForTasksThatSubmitTheNextOneToAnotherGroup) {
+  constexpr int kTasks = 20000;
+  for (int round = 0; round < 10; ++round) {
+    std::atomic<int> ended{0};
+    GroupExecutor executor({}, ThreadPoolOptions{.threads = 2});
+    std::function<void()> next = [&] {
+      if (++ended < kTasks) (void)executor.post("group " + std::to_string(ended % 64), next);
+    };
+    EXPECT_TRUE(executor.post("first", next));
+    executor.drain();
+    EXPECT_EQ(ended, kTasks);
+  }
+}
+
 ForeignCoroutine run_on_after(TaskHandle<void> handle, std::latch& inside, std::latch& may_end) {
   (void)co_await handle;
   inside.count_down();

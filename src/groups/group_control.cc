@@ -295,9 +295,7 @@ class GroupEngine::AllTasks final : public WantedWork {
       return table.with_lane(*key_, LaneTable::hash(*key_),
                              [](Lane* lane) { return lane == nullptr || lane->empty(); });
     }
-    const auto lanes_are_empty = [&] {
-      return table.all_of([](Lane& lane) { return lane.empty(); });
-    };
+    const auto lanes_are_empty = [&] { return table.empty(); };
     return engine_.quiet_.is_quiet(lanes_are_empty, /*strict=*/false);
   }
   std::string name() const override {
@@ -424,11 +422,7 @@ bool GroupEngine::runs_a_task_here(std::optional<std::string_view> key) const {
 
 // ---- statistics
 
-GroupStats GroupEngine::stats() {
-  LaneCounts counts = table_.counts_of_freed();
-  table_.for_each([&](Lane& lane) { counts += lane.counts(); });
-  return stats_of(counts);
-}
+GroupStats GroupEngine::stats() { return stats_of(table_.counts()); }
 
 GroupStats GroupEngine::group_stats(std::string_view key) {
   return table_.with_lane(key, LaneTable::hash(key), [](Lane* lane) {

@@ -349,8 +349,14 @@ bool Lane::idle() const {
 }
 
 bool Lane::empty() const {
+  std::uint64_t entered = 0;
+  return empty(entered);
+}
+
+bool Lane::empty(std::uint64_t& entered) const {
   SpinGuard dispatch(dispatch_);
   SpinGuard intake(intake_);
+  entered += entered_ - (rare_ == nullptr ? 0 : rare_->came_back);
   return running_ == 0 && away() == 0 && waiting() == 0;
 }
 

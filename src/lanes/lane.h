@@ -196,6 +196,8 @@ class alignas(64) Lane final : public Runnable {
   LaneCounts counts() const KEYWAY_EXCLUDES(intake_, dispatch_);
   // Whether no task runs, waits or will return here: see give_back().
   bool empty() const KEYWAY_EXCLUDES(intake_, dispatch_);
+  // The same; also adds the number of tasks that have ever entered here to `entered`.
+  bool empty(std::uint64_t& entered) const KEYWAY_EXCLUDES(intake_, dispatch_);
   // The same, and no worker has the turn: the lane may be freed.
   bool idle() const KEYWAY_EXCLUDES(intake_, dispatch_);
   // If it is idle: adds up what it has counted, and says true.

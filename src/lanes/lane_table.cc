@@ -122,13 +122,41 @@ void LaneTable::count_outside(std::string_view key, std::size_t hash, const Lane
   }
 }
 
-LaneCounts LaneTable::counts_of_freed() {
+LaneCounts LaneTable::counts() {
   LaneCounts sum;
   for (Shard& shard : shards_) {
     SpinGuard guard(shard.lock);
     sum += shard.freed;
+    auto add = [&](Lane& lane) {
+      sum += lane.counts();
+      return true;
+    };
+    all_of(shard, add);
   }
   return sum;
+}
+
+// The shards are looked at one after the other, and a task may enter a lane that was looked at before it leaves one that was
+// not. But if nobody has entered between two looks that found each lane empty, all were empty between the two.
+bool LaneTable::empty() {
+  std::optional<std::uint64_t> before = entered_if_empty();
+  while (before) {
+    const std::optional<std::uint64_t> after = entered_if_empty();
+    if (after == before) return true;
+    before = after;
+  }
+  return false;
+}
+
+std::optional<std::uint64_t> LaneTable::entered_if_empty() {
+  std::uint64_t entered = 0;
+  for (Shard& shard : shards_) {
+    SpinGuard guard(shard.lock);
+    entered += shard.freed.entered;
+    auto is_empty = [&](Lane& lane) { return lane.empty(entered); };
+    if (!all_of(shard, is_empty)) return std::nullopt;
+  }
+  return entered;
 }
 
 void LaneTable::close() {

@@ -17,6 +17,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -76,19 +77,19 @@ class LaneTable {
   bool all_of(Test test) {
     for (Shard& shard : shards_) {
       SpinGuard guard(shard.lock);
-      for (std::size_t i = 0; i < shard.bucket_count; ++i) {
-        for (Lane* lane = shard.buckets[i]; lane != nullptr; lane = lane->next_in_bucket_) {
-          if (!test(*lane)) return false;
-        }
-      }
+      if (!all_of(shard, test)) return false;
     }
     return true;
   }
 
+  // Whether there was a moment at which no lane had a task, neither in it nor away from it.
+  bool empty();
+
   // Counts what happened to tasks of a key outside of its lane, if it has one.
   void count_outside(std::string_view key, std::size_t hash, const LaneCounts& counts);
-  // What lanes that are gone have counted.
-  LaneCounts counts_of_freed();
+  // What all lanes have counted, with those that are gone. What a later call returns is never less, but for tasks that
+  // wait or run.
+  LaneCounts counts();
 
   // A lane that is pinned is not freed. The first form finds or makes it; the second is null if
   // there is none.
@@ -135,6 +136,18 @@ class LaneTable {
     // Its own cache line: read by everybody who sees a lane idle.
     alignas(64) detail::Atomic<std::size_t> lane_count{0};
   };
+
+  template <class Test>
+  static bool all_of(Shard& shard, Test& test) KEYWAY_REQUIRES(shard.lock) {
+    for (std::size_t i = 0; i < shard.bucket_count; ++i) {
+      for (Lane* lane = shard.buckets[i]; lane != nullptr; lane = lane->next_in_bucket_) {
+        if (!test(*lane)) return false;
+      }
+    }
+    return true;
+  }
+  // How many tasks have ever entered, if each lane was empty when it was looked at.
+  std::optional<std::uint64_t> entered_if_empty();
 
   Shard& shard_of(std::size_t hash) { return shards_[(hash >> 48) % kShards]; }
   static Lane* find(Shard& shard, std::string_view key, std::size_t hash)

@@ -1024,3 +1024,8 @@ plant_bug(inside_shutdown_waits_for_threads "a shutdown on a thread of the dispa
   if (!inside) parts_->for_each([](GroupExecutor& executor) { executor.drain(); });
   MutexLock lock(parts_->shutdown_mutex);
   if (inside) return false;]])
+
+plant_bug(lanes_looked_at_once "drain() returns when each lane was empty once, although a task went from one to another meanwhile"
+  src/lanes/lane_table.cc
+  [[if (after == before) return true;]]
+  [[if (after == before || planted("lanes_looked_at_once")) return true;]])
