@@ -1,10 +1,9 @@
 // Weights and guarantees under a global limit that is always reached, in random schedules under virtual time: see
-// tests/support/schedules.h. Every group has tasks in its queue until the end, so each stands in the gate's line
-// whenever a permit comes free, or its turn is on its way if several come free at once.
+// tests/support/schedules.h. Every group has tasks in its queue until the end, so each that is not at a limit of its own
+// stands in the gate's line whenever a permit comes free, or its turn is on its way if several come free at once.
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <cmath>
 #include <coroutine>
 #include <limits>
 #include <memory>
@@ -27,7 +26,7 @@ namespace {
 template <bool kBursts>
 class ShareSchedule final : public TaskLifecycleListener {
  public:
-  // `ignores`: a planted bug; the oracle is told other weights and guarantees than the executor.
+  // `ignores`: a planted bug; the oracle is told other weights or guarantees than the executor.
   ShareSchedule(std::uint64_t seed, bool ignores) : sim_(seed), seed_(seed), ignores_(ignores) {}
 
   // The first thing that was wrong; empty if nothing was.
@@ -67,9 +66,12 @@ class ShareSchedule final : public TaskLifecycleListener {
   struct Group {
     int weight = 1;
     int guaranteed = 0;
+    int limit = 0;  // of its own; above the global one: none
     int running = 0;
     int waiting = kTasks;
-    int starts = 0;  // since every group stood in line
+    int starts = 0;  // since all permits were taken
+    // Of each group, when a task last began while this one was at its own limit.
+    std::vector<int> starts_before{};
   };
 
   std::uint64_t below(std::uint64_t bound) { return sim_.random_below(bound); }
@@ -89,7 +91,9 @@ class ShareSchedule final : public TaskLifecycleListener {
   void make_executor() {
     const int limit = static_cast<int>(1 + below(kBursts ? 12 : 4));
     limit_ = limit;
-    guarantees_ = below(2) == 0;
+    const bool guarantees = below(2) == 0;
+    const bool own_limits = below(2) == 0;
+    const bool tells_weights = ignores_ && below(2) == 0;
     groups_.resize(2 + below(3));
     GroupPolicy policy{.global_max_in_flight = limit};
     policy.listener = std::shared_ptr<TaskLifecycleListener>(this, [](auto*) {});
@@ -97,18 +101,26 @@ class ShareSchedule final : public TaskLifecycleListener {
     for (std::size_t i = 0; i < groups_.size(); ++i) {
       Group& group = groups_[i];
       group.weight = static_cast<int>(1 + below(5));
-      if (guarantees_ && promised < limit) {
-        group.guaranteed =
-            static_cast<int>(below(static_cast<std::uint64_t>(limit - promised) + 1));
+      group.starts_before.resize(groups_.size());
+      group.limit = own_limits && below(2) == 0
+                        ? 1 + static_cast<int>(below(static_cast<std::uint64_t>(limit_)))
+                        : limit_ + 1;
+      if (guarantees && promised < limit) {
+        const int most = std::min(limit - promised, group.limit);
+        group.guaranteed = static_cast<int>(below(static_cast<std::uint64_t>(most) + 1));
         promised += group.guaranteed;
       }
-      // One more than can run: a group at its own limit would not stand in line.
       policy.groups[name_of(i)] = {
-          .max_concurrency = limit + 1, .weight = group.weight, .guaranteed = group.guaranteed};
+          .max_concurrency = group.limit, .weight = group.weight, .guaranteed = group.guaranteed};
+      most_running_ += group.limit;
       if (!ignores_) continue;
-      group.weight = 6 - group.weight;
-      if (group.guaranteed == 0 && promised < limit) ++group.guaranteed;
+      if (tells_weights) {
+        group.weight = 6 - group.weight;
+      } else if (group.guaranteed == 0 && promised < limit) {
+        ++group.guaranteed;
+      }
     }
+    most_running_ = std::min(most_running_, limit_);
     executor_ = std::make_unique<GroupExecutor>(std::move(policy), sim_);
   }
 
@@ -149,6 +161,7 @@ class ShareSchedule final : public TaskLifecycleListener {
       if (!kBursts) check_guarantees(index);
       ++group.starts;
       check_weights();
+      if (!kBursts) check_shares_after_own_limits();
     }
     ++group.running;
     --group.waiting;
@@ -158,7 +171,7 @@ class ShareSchedule final : public TaskLifecycleListener {
   void check_all_permits_are_used() {
     int running = 0;
     for (const Group& group : groups_) running += group.running;
-    expect(running == limit_, "a permit is free while every group has tasks");
+    expect(running == most_running_, "a permit is free while every group has tasks");
   }
 
   // In a burst, a task may start with a permit from before the ends of others. But when nothing is ready, the groups lack no
@@ -180,19 +193,47 @@ class ShareSchedule final : public TaskLifecycleListener {
     }
   }
 
-  // Start-time fair queueing: between two groups in line, the starts per weight differ by no more than one start of
-  // each.
+  // Start-time fair queueing: between two groups in line, the starts per weight differ by no more than one start of each.
+  // A guarantee may give its group more, and a limit of its own less.
   void check_weights() {
-    if (guarantees_) return;
-    for (const Group& one : groups_) {
-      for (const Group& other : groups_) {
-        const double difference = static_cast<double>(one.starts) / one.weight -
-                                  static_cast<double>(other.starts) / other.weight;
-        constexpr double kStarts = 1.0 + kOnTheirWay;
-        expect(std::abs(difference) <= kStarts / one.weight + kStarts / other.weight + 1e-9,
+    for (const Group& more : groups_) {
+      if (more.guaranteed > 0) continue;
+      for (const Group& less : groups_) {
+        if (less.guaranteed > 0 || less.limit <= limit_) continue;
+        expect(difference(more, more.starts, less, less.starts) <= allowed(more, less),
                "the starts do not follow the weights");
       }
     }
+  }
+
+  // A group that comes below its own limit has kept its place: as long as no task of another group begins while it is at its
+  // limit, it does not get less than its share.
+  void check_shares_after_own_limits() {
+    for (Group& less : groups_) {
+      if (less.guaranteed > 0) continue;
+      const bool at_limit = less.running >= less.limit;
+      for (std::size_t i = 0; i < groups_.size(); ++i) {
+        Group& more = groups_[i];
+        const std::size_t own = static_cast<std::size_t>(&less - groups_.data());
+        if (at_limit) {
+          less.starts_before[i] = more.starts;
+        } else if (more.guaranteed == 0 && i != own) {
+          expect(difference(more, more.starts - less.starts_before[i], less,
+                            less.starts - less.starts_before[own]) <= allowed(more, less),
+                 "a group that was at its own limit has lost its share");
+        }
+      }
+    }
+  }
+
+  static double difference(const Group& more, int starts_of_more, const Group& less,
+                           int starts_of_less) {
+    return static_cast<double>(starts_of_more) / more.weight -
+           static_cast<double>(starts_of_less) / less.weight;
+  }
+  static double allowed(const Group& more, const Group& less) {
+    constexpr double kStarts = 1.0 + kOnTheirWay;
+    return kStarts / more.weight + kStarts / less.weight + 1e-9;
   }
 
   testing::SimScheduler sim_;
@@ -200,8 +241,8 @@ class ShareSchedule final : public TaskLifecycleListener {
   const bool ignores_;
   std::string wrong_;
   int limit_ = 0;
+  int most_running_ = 0;
   int lacking_ = std::numeric_limits<int>::max();
-  bool guarantees_ = false;
   bool counts_ = false;
   std::vector<Group> groups_;
   std::set<TimePoint> ends_;

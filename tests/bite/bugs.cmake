@@ -1029,3 +1029,23 @@ plant_bug(lanes_looked_at_once "drain() returns when each lane was empty once, a
   src/lanes/lane_table.cc
   [[if (after == before) return true;]]
   [[if (after == before || planted("lanes_looked_at_once")) return true;]])
+
+plant_bug(own_limit_costs_a_share "a group at its own limit is not coming when its task ends"
+  src/groups/global_gate.cc
+  [[if (shares_ && has_turn) line_.expect(lane);]]
+  [[if (shares_ && has_turn && !planted("own_limit_costs_a_share")) line_.expect(lane);]])
+
+plant_bug(guarantee_moves_the_line_on "what a group gets by its guarantee moves the others on"
+  src/groups/gate_line.h
+  [[if (first.waits_longer) now_ =]]
+  [[if (first.waits_longer || planted("guarantee_moves_the_line_on")) now_ =]])
+
+plant_bug(in_flight_change_lost "set_limits() ignores max_in_flight"
+  src/groups/limit_book.cc
+  [[if (change.max_in_flight) limits]]
+  [[if (change.max_in_flight && !planted("in_flight_change_lost")) limits]])
+
+plant_bug(eviction_keeps_change "evict_group() keeps what set_limits() has changed"
+  src/groups/limit_book.cc
+  [[if (was_changed) changed_.erase(found);]]
+  [[if (was_changed && !planted("eviction_keeps_change")) changed_.erase(found);]])

@@ -175,17 +175,38 @@ void GroupSchedule::join_any() {
   if (std::optional<TaskHandle<int>> handle = take_handle()) join(std::move(*handle));
 }
 
-// The result comes, or the time is over, or the task depends on the waiter.
+Task<TaskStatus> GroupSchedule::status_of(TaskHandle<int>& handle) {
+  co_return (co_await handle).status;
+}
+
+std::stop_token GroupSchedule::stopped_later() {
+  std::stop_source stop;
+  visits_.push_back(std::make_unique<Visit>([stop]() mutable { stop.request_stop(); }));
+  sim_.post(*visits_.back());
+  return stop.get_token();
+}
+
+// The result comes, or the time is over, or the wait is stopped, or the task depends on the waiter.
 void GroupSchedule::join(TaskHandle<int> handle) {
   const std::string id(handle.task_id());
   const Actor actor = here();
-  say("join", handle.group_key(), id);
   const bool bounded = !may_wait() || one_in(3);
+  const bool in_coroutine = !bounded && one_in(4);
+  const bool may_be_stopped = !in_coroutine && one_in(4);
+  say(in_coroutine ? "await" : "join", handle.group_key(), id);
   const Duration timeout = microseconds(below(150));
   const TimePoint deadline = sim_.now() + timeout;
+  const std::stop_token stop = may_be_stopped ? stopped_later() : std::stop_token();
+  const auto wait = [&] {
+    if (in_coroutine) return sync_wait(scheduler_, status_of(handle));
+    if (may_be_stopped) {
+      return (bounded ? handle.await_for(timeout, stop) : handle.await(stop)).status;
+    }
+    return (bounded ? handle.join_for(timeout) : handle.join()).status;
+  };
   Waits waits(oracle_, actor, id, !handle.is_done(), [&] { return handle.is_done(); });
   try {
-    const TaskStatus status = (bounded ? handle.join_for(timeout) : handle.join()).status;
+    const TaskStatus status = wait();
     if (status != TaskStatus::kTimedOut) {
       expect(std::find(actor.ids.begin(), actor.ids.end(), id) == actor.ids.end(),
              "joined itself: " + id);
@@ -197,6 +218,8 @@ void GroupSchedule::join(TaskHandle<int> handle) {
     expect(by_handler == oracle_.task(id).refused_by_exception,
            "another error than the handler's: " + id);
     return check_result(id, TaskStatus::kRejected);
+  } catch (const CancelledError&) {
+    expect(stop.stop_requested(), "a wait was stopped for no reason: " + id);
   } catch (const Exception& error) {
     waits.refused();
     expect(loses_ || is_refusal(error, !bounded && waits.may_be_a_cycle()),

@@ -15,6 +15,15 @@ GroupOracle::Task& GroupOracle::task(std::string_view id) {
 
 // ---- what changes
 
+void GroupOracle::set_group_limits(std::size_t index, const GroupLimits& change) {
+  Group& group = groups_[index];
+  if (change.queue_threshold) group.threshold = change.queue_threshold;
+  if (group.adapts) return;
+  if (change.max_concurrency) group.concurrency = *change.max_concurrency;
+  if (change.max_in_flight) group.in_flight_limit = *change.max_in_flight;
+  set_group_limit(index, group.limit_to_find());
+}
+
 void GroupOracle::set_group_limit(std::size_t index, int limit) {
   Group& group = groups_[index];
   if (limit < group.limit) may_shrink(index);
@@ -33,8 +42,11 @@ void GroupOracle::may_shrink(std::size_t index) {
 }
 
 void GroupOracle::evict(std::size_t index) {
-  if (groups_[index].adapts) return;
-  groups_[index].evicted = true;
+  Group& group = groups_[index];
+  if (group.adapts) return;
+  group.evicted = true;
+  group.concurrency = group.policy_concurrency;
+  group.in_flight_limit = group.policy_in_flight_limit;
   // A task that waits for room finds the limits anew when it enters its queue.
   if (std::any_of(tasks_.begin(), tasks_.end(), [&](const auto& entry) {
         const Task& task = entry.second;
@@ -49,13 +61,13 @@ void GroupOracle::may_be_found_anew(std::size_t index) {
   if (!group.evicted) return;
   const int limit = group.limit;
   const int least = group.least_limit;
-  set_group_limit(index, std::max(limit, group.policy_limit));
-  group.least_limit = std::min(least, group.policy_limit);
+  set_group_limit(index, std::max(limit, group.limit_to_find()));
+  group.least_limit = std::min(least, group.limit_to_find());
   group.evicted = true;
 }
 
 void GroupOracle::found_anew(std::size_t index) {
-  if (groups_[index].evicted) set_group_limit(index, groups_[index].policy_limit);
+  if (groups_[index].evicted) set_group_limit(index, groups_[index].limit_to_find());
 }
 
 void GroupOracle::set_global_limit(int limit) {

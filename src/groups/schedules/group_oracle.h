@@ -39,19 +39,24 @@ class GroupOracle {
   struct Group {
     int limit = 1;        // the highest that may be in force: exact, unless it is adaptive
     int least_limit = 1;  // the lowest
-    int policy_limit = 1;
+    // Of which it is the lower one. The next submit after an eviction finds those of the policy.
+    int concurrency = 1;
     int in_flight_limit = kUnlimited;
-    std::optional<int> threshold{};
+    int policy_concurrency = 1;
+    int policy_in_flight_limit = kUnlimited;
+    std::optional<int> threshold{};  // that has been in force
     std::optional<RateLimit> rate{};
     std::vector<TimePoint> starts{};
     bool adapts = false;
     // Its limit went down, or it had a task that costs more than 1: from then on a wait for a task of another group may
     // give the group's permit back, too.
     bool may_shrink = false;
-    bool evicted = false;  // the next submit finds the policy's limit
+    bool evicted = false;  // the next submit finds the limits anew
     bool paused = false;
     bool was_shut_down = false;
     int running_units = 0;  // lower bound
+
+    int limit_to_find() const { return std::min(concurrency, in_flight_limit); }
   };
 
   struct Task {
@@ -108,7 +113,7 @@ class GroupOracle {
   static bool is_conflated(std::string_view id) { return id.starts_with('c'); }
 
   // ---- what changes
-  void set_group_limit(std::size_t index, int limit);
+  void set_group_limits(std::size_t index, const GroupLimits& change);
   void may_shrink(std::size_t index);
   void evict(std::size_t index);
   // Something looks the group's limits up.
@@ -187,6 +192,7 @@ class GroupOracle {
   };
 
  private:
+  void set_group_limit(std::size_t index, int limit);
   // Says which task of the group, or of all, has not ended; empty if there is none.
   std::string task_left(std::optional<std::size_t> index);
   void task_ended();

@@ -17,6 +17,7 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -26,6 +27,7 @@
 #include "groups/schedules/group_oracle.h"
 #include "keyway/future.h"
 #include "keyway/group_executor.h"
+#include "keyway/task.h"
 #include "keyway/testing/sim_scheduler.h"
 #include "support/foreign_coroutine.h"
 #include "support/schedules.h"
@@ -156,6 +158,8 @@ class GroupSchedule final : public TaskLifecycleListener {
   void submit_and_join();
   void join_any();
   void join(TaskHandle<int> handle);
+  static Task<TaskStatus> status_of(TaskHandle<int>& handle);
+  std::stop_token stopped_later();
   void execute_all();
   // Known fault: a drain whose last task has just ended counts as over before its thread has seen that. A wait may then take
   // the last other thread and submit the next task, for which the drain goes on: no thread is left to run it.

@@ -100,12 +100,26 @@ void GroupSchedule::resume_everything() {
 }
 
 void GroupSchedule::change_limit(std::size_t index) {
-  GroupOracle::Group& group = oracle_.group(index);
-  if (group.adapts) return;
-  const int limit = static_cast<int>(1 + below(4));
-  say("limit", kScheduleGroups[index], std::to_string(limit));
-  oracle_.set_group_limit(index, std::min(limit, group.in_flight_limit));
-  expect(executor_->set_limit(kScheduleGroups[index], limit).ok(), "a limit could not be set");
+  const char* key = kScheduleGroups[index];
+  GroupLimits change;
+  const bool adapts = oracle_.group(index).adapts;
+  if (!adapts && one_in(2)) change.max_concurrency = static_cast<int>(1 + below(4));
+  const bool only_concurrency = change.max_concurrency && one_in(2);
+  if (!only_concurrency) {
+    if (!adapts && one_in(2)) change.max_in_flight = static_cast<int>(1 + below(4));
+    if (one_in(3)) change.queue_threshold = static_cast<int>(below(4));
+  }
+  const auto text = [](const std::optional<int>& limit) {
+    return limit ? std::to_string(*limit) : "-";
+  };
+  say("limits", key,
+      text(change.max_concurrency) + ' ' + text(change.max_in_flight) + ' ' +
+          text(change.queue_threshold));
+  oracle_.set_group_limits(index, change);
+  expect((only_concurrency ? executor_->set_limit(key, *change.max_concurrency)
+                           : executor_->set_limits(key, change))
+             .ok(),
+         "a limit could not be set");
 }
 
 void GroupSchedule::change_global_limit() {

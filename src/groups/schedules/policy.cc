@@ -49,9 +49,9 @@ void GroupSchedule::make_group(GroupPolicy& policy, std::size_t index, bool shar
   GroupLimits limits{.max_concurrency = static_cast<int>(1 + below(3))};
   if (one_in(3)) limits.queue_threshold = group.threshold = static_cast<int>(below(4));
   if (one_in(4)) limits.max_in_flight = static_cast<int>(1 + below(3));
-  group.in_flight_limit = limits.max_in_flight.value_or(kUnlimited);
-  group.limit = group.least_limit = group.policy_limit =
-      std::min(*limits.max_concurrency, group.in_flight_limit);
+  group.concurrency = group.policy_concurrency = *limits.max_concurrency;
+  group.in_flight_limit = group.policy_in_flight_limit = limits.max_in_flight.value_or(kUnlimited);
+  group.limit = group.least_limit = group.limit_to_find();
   if (shares && one_in(2)) limits.weight = static_cast<int>(1 + below(5));
   if (shares && promised < oracle_.global_limit() && one_in(2)) limits.guaranteed = 1, ++promised;
   if (rated && one_in(2)) {
@@ -64,7 +64,7 @@ void GroupSchedule::make_group(GroupPolicy& policy, std::size_t index, bool shar
     limits.adaptive = AdaptiveLimits{.floor = 1, .ceiling = 3};
     group.adapts = group.may_shrink = true;
     group.least_limit = std::min(1, group.in_flight_limit);
-    group.limit = group.policy_limit = std::min(3, group.in_flight_limit);
+    group.limit = std::min(3, group.in_flight_limit);
   }
   policy.groups[kScheduleGroups[index]] = limits;
 }
@@ -81,7 +81,8 @@ void GroupSchedule::make_resolver(GroupPolicy& policy) {
     resolved[i] = static_cast<int>(below(5)) - 1;
     policy.groups[kScheduleGroups[i]].max_concurrency.reset();
     const int limit = resolved[i] == kThrows ? kDefault : std::max(1, resolved[i]);
-    group.limit = group.least_limit = group.policy_limit = std::min(limit, group.in_flight_limit);
+    group.concurrency = group.policy_concurrency = limit;
+    group.limit = group.least_limit = group.limit_to_find();
   }
   policy.resolver = [resolved](std::string_view key) {
     const int limit = resolved[schedule_group(key)];
