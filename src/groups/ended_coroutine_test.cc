@@ -1,4 +1,6 @@
 // User code that runs after a coroutine has ended does not run within the coroutine's operation, which is destroyed.
+#include <cstddef>
+#include <cstring>
 #include <functional>
 #include <latch>
 #include <memory>
@@ -8,9 +10,11 @@
 #include <string_view>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include <gtest/gtest.h>
 
+#include "keyway/detail/block_pool.h"
 #include "keyway/group_executor.h"
 #include "keyway/testing/sim_scheduler.h"
 #include "runtime/wait_graph.h"
@@ -56,6 +60,19 @@ TEST(EndedCoroutine, ADestructorOfItsCapturesWaitsAsTheTask) {
   });
 }
 
+// Whoever still refers to a block that this thread has freed reads rubbish from now on.
+void overwrite_freed_blocks() {
+  constexpr std::size_t kStep = 16;
+  std::vector<std::pair<void*, std::size_t>> blocks;
+  for (std::size_t size = kStep; size <= detail::kMaxBlockBytes; size += kStep) {
+    for (int i = 0; i < 8; ++i) blocks.emplace_back(detail::allocate_block(size), size);
+  }
+  for (const auto& [block, size] : blocks) {
+    std::memset(block, 0xa5, size);
+    detail::deallocate_block(block, size);
+  }
+}
+
 // Tells of a task that shared the result of another one.
 struct FollowerListener final : TaskLifecycleListener {
   void on_completed(std::string_view, std::string_view id, const TaskOutcome& outcome) override {
@@ -70,7 +87,10 @@ TEST(EndedCoroutine, TheListenerOfATaskThatSharesItsResultMayWait) {
     const auto listener = std::make_shared<FollowerListener>();
     GroupExecutor executor({.listener = listener}, sim);
     int joined = 0;
-    listener->ended = [&] { joined += executor.submit("g", "another", [] {}).join().ok() ? 1 : 0; };
+    listener->ended = [&] {
+      overwrite_freed_blocks();
+      joined += executor.submit("g", "another", [] {}).join().ok() ? 1 : 0;
+    };
     const TaskOptions share{.id = "shared", .conflation = Conflation::kShareResult};
     const auto nap = []() -> Task<void> { co_await sleep_for(1ms); };
     (void)executor.submit("g", share, nap);  // its block is freed when it has ended

@@ -1049,3 +1049,20 @@ plant_bug(eviction_keeps_change "evict_group() keeps what set_limits() has chang
   src/groups/limit_book.cc
   [[if (was_changed) changed_.erase(found);]]
   [[if (was_changed && !planted("eviction_keeps_change")) changed_.erase(found);]])
+
+plant_bug(ended_operation_kept "what runs after the end of a coroutine refers to its operation, which is destroyed"
+  src/runtime/task.cc
+  [[{ CurrentTaskScope::leave(operation); }]]
+  [[{
+  if (!planted("ended_operation_kept")) CurrentTaskScope::leave(operation);
+}]])
+
+plant_bug(captures_outlive_their_operation "the captures of a coroutine's callable are destroyed after its operation"
+  include/keyway/detail/task_node.h
+  [[callable_.~F();  // within the operation of the coroutine
+    if constexpr (kCoroutine) coroutine_.end_operation();]]
+  [[if constexpr (kCoroutine) {
+      if (planted("captures_outlive_their_operation")) coroutine_.end_operation();
+    }
+    callable_.~F();
+    if constexpr (kCoroutine) coroutine_.end_operation();]])
