@@ -1,83 +1,16 @@
-// Weights, guarantees, rates, and limits that are found by measuring.
-#include <algorithm>
+// Weights and guarantees.
 #include <chrono>
-#include <coroutine>
-#include <map>
-#include <memory>
-#include <random>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
 
-#include "keyway/group_executor.h"
-#include "keyway/testing/sim_scheduler.h"
+#include "groups/group_shares_fixture.h"
 
 namespace keyway {
 namespace {
 
 using namespace std::chrono_literals;
-using testing::SimScheduler;
-
-// An executor in a simulation. Its tasks write down in which group and when they began.
-class GroupShares : public ::testing::Test {
- protected:
-  void make(GroupPolicy policy) {
-    executor_ = std::make_unique<GroupExecutor>(std::move(policy), sim_);
-  }
-  void submit(const std::string& group, int count, Duration time = 10ms) {
-    for (int i = 0; i < count; ++i) {
-      handles_.push_back(executor_->submit(group, "t", [this, group, time]() -> Task<void> {
-        began_.push_back(group);
-        times_.push_back(sim_.now() - start_);
-        co_await sleep_for(time);
-      }));
-    }
-  }
-  // Tasks that run until end_burst(), which ends all that run at once: no turn of a lane runs between two ends.
-  void submit_for_bursts(const std::string& group, int count) {
-    for (int i = 0; i < count; ++i) {
-      handles_.push_back(executor_->submit(group, "t", [this, group]() -> Task<void> {
-        began_.push_back(group);
-        co_await Burst{running_until_burst_};
-        co_await reschedule();
-      }));
-    }
-  }
-  void end_burst() {
-    for (const std::coroutine_handle<> waiter : std::exchange(running_until_burst_, {}))
-      waiter.resume();
-  }
-  void end_all() {
-    do {
-      end_burst();
-      sim_.advance(1s);
-    } while (!running_until_burst_.empty());
-    EXPECT_EQ(executor_->stats().waiting, 0U);
-  }
-  int began(const std::string& group) const {
-    return static_cast<int>(std::count(began_.begin(), began_.end(), group));
-  }
-  std::uint64_t running(const std::string& group) { return executor_->group_stats(group).running; }
-
-  struct Burst {
-    bool await_ready() const { return false; }
-    void await_suspend(std::coroutine_handle<> waiter) { waiters.push_back(waiter); }
-    void await_resume() const {}
-    std::vector<std::coroutine_handle<>>& waiters;
-  };
-
-  SimScheduler sim_;
-  std::vector<std::coroutine_handle<>> running_until_burst_;
-  const TimePoint start_ = sim_.now();
-  std::vector<std::string> began_;
-  std::vector<Duration> times_;
-  std::vector<TaskHandle<void>> handles_;
-  std::unique_ptr<GroupExecutor> executor_;
-};
-
-GroupLimits wide() { return {.max_concurrency = 1000}; }
 
 TEST_F(GroupShares, TakeTurnsUnlessTheOldestIsToGoFirst) {
   for (const bool oldest_first : {false, true}) {
@@ -369,158 +302,6 @@ TEST_F(GroupShares, NoMoreIsPromisedThanThereIs) {
                Exception);
 }
 
-TEST_F(GroupShares, AGroupWithARateStartsNoFaster) {
-  GroupLimits limits = wide();
-  limits.rate = RateLimit{.per_second = 10, .burst = 3};
-  make({.groups = {{"calls", limits}}, .default_group = wide()});
-  submit("calls", 6);
-  submit("other", 5);
-  sim_.run_ready();
-  EXPECT_EQ(began("calls"), 3) << "the burst";
-  EXPECT_EQ(began("other"), 5) << "without a rate";
-  times_.clear();
-  sim_.run_until_idle();
-  EXPECT_EQ(times_, (std::vector<Duration>{100ms, 200ms, 300ms}));
-}
-
-TEST_F(GroupShares, ATaskThatWaitsForTokensHoldsNoGlobalPermit) {
-  GroupLimits limits = wide();
-  limits.rate = RateLimit{.per_second = 1};
-  make({.groups = {{"calls", limits}}, .global_max_in_flight = 1});
-  submit("calls", 2);
-  sim_.advance(10ms);
-  submit("other", 1);
-  sim_.run_ready();
-  EXPECT_EQ(began_, (std::vector<std::string>{"calls", "other"}));
-}
-
-TEST_F(GroupShares, ATaskThatComesBackAfterAWaitNeedsNoTokenAgain) {
-  GroupLimits limits{.max_concurrency = 1};
-  limits.rate = RateLimit{.per_second = 1, .burst = 2};
-  make({.groups = {{"g", limits}}});
-  auto outer = executor_->submit("g", "outer", [&]() -> Task<int> {
-    auto inner = executor_->submit("g", "inner", []() -> Task<int> {
-      co_await sleep_for(1ms);
-      co_return 42;
-    });
-    submit("g", 1);  // waits for a token when the inner one ends
-    co_return (co_await inner).value();
-  });
-  sim_.advance(1ms);
-  ASSERT_TRUE(outer.is_done()) << "though nobody may start now";
-  EXPECT_EQ(began("g"), 0);
-  sim_.advance(1s);
-  EXPECT_EQ(began("g"), 1);
-}
-
-TEST_F(GroupShares, ShutdownDoesNotWaitForTokens) {
-  GroupLimits limits;
-  limits.rate = RateLimit{.per_second = 0.0001};
-  make({.default_group = limits});
-  submit("a", 3);
-  submit("b", 3);
-  sim_.advance(20ms);
-  const TimePoint before = sim_.now();
-  executor_.reset();
-  EXPECT_EQ(sim_.now(), before);
-  for (auto& handle : handles_) EXPECT_TRUE(handle.is_done());
-}
-
-TEST_F(GroupShares, ARateHoldsAlsoForAGroupThatWasIdleMeanwhile) {
-  GroupLimits limits;
-  limits.rate = RateLimit{.per_second = 1, .burst = 1};
-  make({.default_group = limits});
-  for (int i = 0; i < 3'000; ++i) submit("key-" + std::to_string(i), 1, 0ms);
-  sim_.run_ready();
-  for (int i = 0; i < 3'000; ++i) submit("key-" + std::to_string(i), 1, 0ms);
-  began_.clear();
-  sim_.run_ready();
-  EXPECT_EQ(began_.size(), 0U) << "more lanes than are kept warm, and none has forgotten";
-  sim_.advance(1s);
-  EXPECT_EQ(began_.size(), 3'000U);
-}
-
-// A server that does eight things at once without making them wait, in 10 ms each.
-TEST_F(GroupShares, AnAdaptiveLimitFindsWhatIsServedWithoutWaiting) {
-  make({.groups = {{"db", {.adaptive = AdaptiveLimits{.floor = 1, .ceiling = 64}}}}});
-  std::uint64_t inside = 0;
-  std::vector<std::uint64_t> most;
-  for (int i = 0; i < 20'000; ++i) {
-    handles_.push_back(executor_->submit("db", "t", [&]() -> Task<void> {
-      ++inside;
-      most.push_back(inside);
-      co_await sleep_for(10ms * std::max<std::uint64_t>(8, inside) / 8);
-      --inside;
-    }));
-  }
-  sim_.run_until_idle();
-  const std::uint64_t peak = *std::max_element(most.end() - 5'000, most.end());
-  EXPECT_GE(peak, 7U);
-  EXPECT_LE(peak, 12U);
-  EXPECT_EQ(executor_->stats().succeeded, 20'000U);
-}
-
-// With 64 at once from the beginning they would take 0.94 s.
-TEST_F(GroupShares, AnAdaptiveLimitGrowsQuicklyWhereNothingWaits) {
-  for (const Duration differ : {0us, 200us}) {
-    make({.groups = {{"db", {.adaptive = AdaptiveLimits{.floor = 2, .ceiling = 64}}}}});
-    std::mt19937_64 random(1);
-    TimePoint ended;
-    const TimePoint began = sim_.now();
-    for (int i = 0; i < 3'000; ++i) {
-      const Duration time = 20ms + differ * static_cast<int>(random() % 100) / 100;
-      handles_.push_back(executor_->submit("db", "t", [&, time]() -> Task<void> {
-        co_await sleep_for(time);
-        ended = sim_.now();
-      }));
-    }
-    sim_.run_until_idle();
-    EXPECT_LE(ended - began, 1350ms) << "times that differ by " << differ.count() << " ns";
-  }
-}
-
-TEST_F(GroupShares, AnAdaptiveLimitStaysBelowMaxInFlight) {
-  make({.default_group = {.max_in_flight = 3,
-                          .adaptive = AdaptiveLimits{.floor = 2, .ceiling = 64}}});
-  submit("db", 2'000);
-  std::uint64_t most = 0;
-  while (sim_.run_one()) most = std::max(most, running("db"));
-  EXPECT_EQ(most, 3U);
-}
-
-TEST_F(GroupShares, AnAdaptiveLimitIsKeptWhenAnotherLimitIsSet) {
-  make({.groups = {{"db", {.adaptive = AdaptiveLimits{.floor = 1, .ceiling = 32}}}}});
-  submit("db", 600, 2ms);
-  sim_.run_until_idle();
-  const std::uint64_t learnt = executor_->explain("db").limit;
-  ASSERT_GT(learnt, 4U);
-  submit("db", 100);
-  sim_.run_ready();
-  EXPECT_TRUE(executor_->set_limits("db", {.queue_threshold = 1'000}).ok());
-  EXPECT_EQ(executor_->explain("db").limit, learnt);
-}
-
-TEST_F(GroupShares, AnAdaptiveLimitLeavesTheQueueThresholdAsItIs) {
-  make({.groups = {
-            {"db",
-             {.queue_threshold = 50, .adaptive = AdaptiveLimits{.floor = 1, .ceiling = 32}}}}});
-  for (int wave = 0; wave < 20; ++wave) {
-    submit("db", 40, 2ms);
-    sim_.run_until_idle();
-  }
-  const std::uint64_t learnt = executor_->explain("db").limit;
-  ASSERT_GT(learnt, 4U);
-  std::uint64_t taken = 0;
-  for (int i = 0; i < 200; ++i) taken += executor_->post("db", [] {}).ok() ? 1 : 0;
-  EXPECT_LE(taken, 50 + learnt);
-}
-
-TEST_F(GroupShares, WhatIsGivenInThePolicyDoesNotChangeWhileItRuns) {
-  make({.groups = {{"db", {.adaptive = AdaptiveLimits{}}}}});
-  EXPECT_FALSE(executor_->set_limit("db", 5).ok());
-  EXPECT_FALSE(executor_->set_limits("x", {.weight = 2}).ok());
-}
-
 TEST(GroupSharesThreads, WeightsGuaranteesAndRatesLoseNobody) {
   GroupLimits vip{.max_concurrency = 3, .weight = 4, .guaranteed = 1};
   GroupLimits rated{.max_concurrency = 2};
@@ -536,26 +317,6 @@ TEST(GroupSharesThreads, WeightsGuaranteesAndRatesLoseNobody) {
   }
   for (auto& handle : handles) EXPECT_EQ(handle.join().value(), 1);
   EXPECT_EQ(executor.stats().succeeded, 5'000U);
-}
-
-TEST_F(GroupShares, AnAdaptiveLimitOutlivesAnEvictionHoweverTheNextTaskIsSubmitted) {
-  std::uint64_t limits[2] = {};
-  for (const int priority : {0, 1}) {
-    SimScheduler sim;
-    GroupExecutor executor(
-        {.groups = {{"db", {.adaptive = AdaptiveLimits{.floor = 1, .ceiling = 32}}}}}, sim);
-    const auto nap = []() -> Task<void> { co_await sleep_for(2ms); };
-    for (int i = 0; i < 600; ++i) ASSERT_TRUE(executor.post("db", nap).ok());
-    sim.run_until_idle();
-    for (int i = 0; i < 100; ++i) ASSERT_TRUE(executor.post("db", nap).ok());
-    sim.run_ready();
-    executor.evict_group("db");
-    ASSERT_TRUE(executor.post("db", {.priority = priority}, nap).ok());
-    limits[priority] = executor.explain("db").limit;
-    sim.run_until_idle();
-  }
-  EXPECT_EQ(limits[0], limits[1]);
-  EXPECT_GT(limits[0], 1U);
 }
 
 // On one thread, with tasks that take longer than a turn's time.

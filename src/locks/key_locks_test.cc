@@ -1,16 +1,12 @@
-// Threads and locks. Coroutines: key_locks_async_test.cc; cycles: lock_cycles_test.cc.
+// Threads and locks. Coroutines: key_locks_async_test.cc; cycles: lock_cycles_test.cc; guards: lock_guards_test.cc.
 #include "keyway/key_locks.h"
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <latch>
-#include <ranges>
-#include <sstream>
 #include <stdexcept>
 #include <string>
 #include <thread>
-#include <utility>
 #include <vector>
 
 #include <malloc.h>
@@ -282,134 +278,6 @@ TEST(KeyLocks, AreHadByATryThatWaitsLongEnough) {
   guard.release();
   waiter.join();
   EXPECT_TRUE(got);
-}
-
-TEST(KeyLocks, LockAllNeverGetsIntoACycle) {
-  KeyLocks locks;
-  int counter = 0;
-  const auto count = [&](std::vector<std::string> keys) {
-    for (int i = 0; i < kLoops; ++i) {
-      const LockSet set = locks.lock_all(keys);
-      EXPECT_EQ(set.size(), 2U);
-      ++counter;
-    }
-  };
-  std::thread one([&] { count({"a", "b", "a"}); });
-  std::thread other([&] { count({"b", "a"}); });
-  one.join();
-  other.join();
-  EXPECT_EQ(counter, 2 * kLoops);
-  EXPECT_EQ(locks.active_lock_count(), 0U);
-  const LockSet none = locks.lock_all({});
-  EXPECT_EQ(none.size(), 0U);
-}
-
-// Long enough for a string not to be kept in the string object itself.
-std::string long_name(int id) { return "a-project-with-a-long-name-" + std::to_string(id); }
-
-TEST(KeyLocks, LockAllTakesKeysThatTheRangeMakesAsItIsRead) {
-  KeyLocks locks;
-  const std::vector<int> ids{3, 1, 2, 1};
-  const LockSet set = locks.lock_all(ids | std::views::transform(long_name));
-  EXPECT_EQ(set.size(), 3U);
-  for (const int id : ids) EXPECT_EQ(locks.holders(long_name(id)).size(), 1U) << id;
-  EXPECT_EQ(locks.active_lock_count(), 3U);
-}
-
-TEST(KeyLocks, LockAllTakesARangeThatCanBeReadOnce) {
-  KeyLocks locks;
-  std::istringstream text(long_name(2) + " " + long_name(1));
-  const LockSet set = locks.lock_all(std::ranges::istream_view<std::string>(text));
-  EXPECT_EQ(set.size(), 2U);
-  for (const int id : {1, 2}) EXPECT_EQ(locks.holders(long_name(id)).size(), 1U) << id;
-}
-
-TEST(KeyLocks, LockAllTakesAFilteredRangeAndAnyKindOfText) {
-  KeyLocks locks;
-  std::vector<std::string> keys{"a", "", "b"};
-  const auto not_empty = [](const std::string& key) { return !key.empty(); };
-  EXPECT_EQ(locks.lock_all(keys | std::views::filter(not_empty)).size(), 2U);
-  EXPECT_EQ(locks.lock_all(std::array<const char*, 2>{"a", "b"}).size(), 2U);
-  EXPECT_EQ(locks.lock_all(std::array<std::string_view, 2>{"a", "b"}).size(), 2U);
-  const std::vector<std::string> constant{"a"};
-  EXPECT_EQ(locks.lock_all(constant, LockMode::kShared).size(), 1U);
-}
-
-TEST(KeyLocks, GuardsMoveAndAreReleasedOnce) {
-  KeyLocks locks;
-  KeyLocks::Guard a = locks.lock("a");
-  KeyLocks::Guard moved = std::move(a);
-  EXPECT_FALSE(a);  // NOLINT: moved from on purpose
-  EXPECT_EQ(moved.key(), "a");
-  KeyLocks::Guard b = locks.lock("b", LockMode::kShared);
-  EXPECT_EQ(b.mode(), LockMode::kShared);
-  moved = std::move(b);  // releases "a"
-  EXPECT_EQ(locks.active_lock_count(), 1U);
-  moved.release();
-  moved.release();
-  EXPECT_EQ(locks.active_lock_count(), 0U);
-}
-
-// A ring in which one thread passes guards on to another.
-class Ring {
- public:
-  void put(KeyLocks::Guard guard) {
-    wait_until([&] { return put_ - taken_.load(std::memory_order_acquire) < slots_.size(); });
-    slots_[put_ % slots_.size()] = std::move(guard);
-    filled_.store(++put_, std::memory_order_release);
-  }
-  KeyLocks::Guard take() {
-    const std::size_t next = taken_.load(std::memory_order_relaxed);
-    wait_until([&] { return filled_.load(std::memory_order_acquire) > next; });
-    KeyLocks::Guard guard = std::move(slots_[next % slots_.size()]);
-    taken_.store(next + 1, std::memory_order_release);
-    return guard;
-  }
-
- private:
-  template <class Condition>
-  static void wait_until(Condition condition) {
-    while (!condition()) std::this_thread::yield();
-  }
-
-  std::array<KeyLocks::Guard, 8> slots_;
-  std::size_t put_ = 0;
-  std::atomic<std::size_t> filled_ = 0;
-  std::atomic<std::size_t> taken_ = 0;
-};
-
-TEST(KeyLocks, GuardsAreReleasedOnAnotherThreadAMillionTimes) {
-  constexpr std::size_t kGuards = 1'000'000;
-  KeyLocks locks;
-  const std::array<std::string, 8> keys{"a", "b", "c", "d",
-                                        "e", "f", "g", "a key that is longer than most keys are"};
-  std::array<std::size_t, 8> counters{};  // not atomic: the locks order the threads
-  Ring ring;
-  std::thread releaser([&] {
-    for (std::size_t i = 0; i < kGuards; ++i) {
-      KeyLocks::Guard guard = ring.take();
-      ++counters[i % keys.size()];
-    }
-  });
-  for (std::size_t i = 0; i < kGuards; ++i) {
-    KeyLocks::Guard guard = locks.lock(keys[i % keys.size()]);
-    ++counters[i % keys.size()];
-    guard.disown();
-    ring.put(std::move(guard));
-  }
-  releaser.join();
-  for (const std::size_t counter : counters) EXPECT_EQ(counter, 2 * kGuards / keys.size());
-  EXPECT_EQ(locks.active_lock_count(), 0U);
-}
-
-TEST(KeyLocks, AGuardThatIsPassedOnKeepsEvenItsFirstOwnerOut) {
-  KeyLocks locks;
-  KeyLocks::Guard guard = locks.lock("a");
-  EXPECT_TRUE(locks.try_lock("a"));
-  guard.disown();
-  EXPECT_FALSE(locks.try_lock("a"));
-  guard.release();
-  EXPECT_TRUE(locks.try_lock("a"));
 }
 
 TEST(KeyLocks, RefuseAnEmptyKey) {
