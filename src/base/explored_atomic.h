@@ -14,7 +14,7 @@ class ExploredAtomic {
  public:
   using value_type = T;
 
-  ExploredAtomic() noexcept : ExploredAtomic(T{}) {}
+  constexpr ExploredAtomic() noexcept : ExploredAtomic(T{}) {}
   constexpr ExploredAtomic(T value) noexcept : value_(value) {  // NOLINT: as std::atomic
     if (!std::is_constant_evaluated()) forget(this);
   }

@@ -26,13 +26,13 @@ TaskCore* detail::task_on_this_thread() {
 }
 
 Result<Waited> GroupEngine::wait(TaskCore& task, const TimePoint* deadline, std::stop_token stop) {
-  if (!scheduler_.is_driven() && spin_for(task, kSpinsForTask, 0)) return Waited::kDone;
+  // When the task is done, another thread may destroy the engine and the scheduler.
+  Scheduler* const driven = scheduler_.is_driven() ? &scheduler_ : nullptr;
+  if (driven == nullptr && spin_for(task, kSpinsForTask, 0)) return Waited::kDone;
   BlockedWait wait;
   if (Result<void> begun = wait.begin(task, /*bounded=*/deadline != nullptr); !begun) {
     return begun.error();
   }
-  // When the task is done, another thread may destroy the engine and the scheduler.
-  Scheduler* const driven = scheduler_.is_driven() ? &scheduler_ : nullptr;
   const WaitEnd end =
       block(task, {.deadline = deadline, .stop = std::move(stop), .scheduler = driven});
   wait.end(driven);

@@ -824,6 +824,13 @@ plant_bug(join_reads_engine "a join that is over reads the engine, which may be 
   [[  wait.end(driven);]]
   [[  wait.end(planted("join_reads_engine") ? (scheduler_.is_driven() ? &scheduler_ : nullptr) : driven);]])
 
+plant_bug(join_reads_engine_late "a join reads the engine after the last look whether its task is done"
+  src/groups/group_wait.cc
+  [[  const WaitEnd end =
+      block(task, {.deadline = deadline, .stop = std::move(stop), .scheduler = driven});]]
+  [[  const WaitEnd end =
+      block(task, {.deadline = deadline, .stop = std::move(stop), .scheduler = planted("join_reads_engine_late") && scheduler_.is_driven() ? &scheduler_ : driven});]])
+
 plant_bug(close_looks_once "an executor is destroyed although a turn in progress has begun to use it again"
   src/groups/group_control.cc
   [[} while (!is_quiet());]]
@@ -833,6 +840,16 @@ plant_bug(timer_cancel_returns_early "cancelling a timer does not wait until it 
   src/runtime/timer_queue.cc
   [[while (firing_ == &timer &&]]
   [[while (!planted("timer_cancel_returns_early") && firing_ == &timer &&]])
+
+plant_bug(coroutine_ends_unsearched "a coroutine outside of tasks ends while a search uses its scheduler"
+  src/runtime/operation.cc
+  [[if (task() == nullptr && !is_confined()) WaitGraph]]
+  [[if (task() == nullptr && !is_confined() && !planted("coroutine_ends_unsearched")) WaitGraph]])
+
+plant_bug(two_ids_drawn "two branches that draw the id of their operation at once have different ones"
+  src/runtime/operation.cc
+  [[drawn, std::memory_order_relaxed)) return id;]]
+  [[drawn, std::memory_order_relaxed)) return planted("two_ids_drawn") ? drawn : id;]])
 
 # ---- memory order
 

@@ -13,6 +13,7 @@
 
 #include "explore/happens_before.h"
 #include "explore/report.h"
+#include "keyway/detail/operation.h"
 
 namespace keyway::explore {
 namespace {
@@ -255,6 +256,8 @@ Execution* execution = nullptr;
 constinit thread_local bool is_explored = false;
 
 void Execution::work(int number) {
+  // A thread draws its id once: before its first execution, so that all of them are alike.
+  (void)keyway::detail::Operation::current().id();
   is_explored = true;
   ExploredThread& me = threads_[static_cast<std::size_t>(number)];
   while (true) {

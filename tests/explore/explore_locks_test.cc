@@ -1,11 +1,14 @@
 // LockTable, through KeyLocks: a key has one holder, or several that share it; every waiter gets it, or gives up.
 #include <array>
 #include <chrono>
+#include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 
 #include "explore/explorations.h"
 #include "keyway/key_locks.h"
+#include "keyway/task.h"
 
 namespace keyway::explore {
 namespace {
@@ -142,6 +145,58 @@ class TwoOrders final : public LockScenario {
   int got_both_ = 0;
 };
 TEST(ExploreLocks, TwoKeysInTwoOrders) { expect_holds<TwoOrders>("LockTable"); }
+
+// A coroutine outside of tasks holds the lock. Whoever waits for it asks the coroutine's scheduler for a free thread,
+// and the scheduler may be destroyed as soon as sync_wait() has returned.
+class EndOfACoroutineWhileItsSchedulerIsAsked final : public LockScenario {
+ public:
+  void run(int thread) override {
+    if (thread == 0) {
+      sync_wait(scheduler_, hold_in_coroutine());
+      scheduler_.is_destroyed = true;
+      return;
+    }
+    // With so many locks the wait is checked by a search.
+    std::vector<KeyLocks::Guard> others;
+    {
+      const Uninterrupted all;
+      for (int i = 0; i < 5; ++i) others.push_back(locks_.lock(std::to_string(i)));
+    }
+    wait_until("the coroutine", [this] { return is_held_; });
+    const KeyLocks::Guard guard = locks_.lock("k");
+    hold(LockMode::kExclusive);
+  }
+
+ private:
+  // The coroutine goes on without its threads.
+  class MortalScheduler final : public Scheduler {
+   public:
+    void post(Runnable&) override { require(false, "the coroutine was suspended"); }
+    TimePoint now() const override { return explore::now(); }
+    void add_timer(Timer&, TimePoint) override { require(false, "a timer was added"); }
+    bool cancel_timer(Timer&) override { return false; }
+    bool wait_for_turns_in_progress(const TimePoint*) override { return true; }
+    std::size_t max_threads() const override {
+      yield();
+      require(!is_destroyed, "the scheduler was asked after the end of its last coroutine");
+      return 1;
+    }
+    bool is_destroyed = false;
+  };
+  Task<void> hold_in_coroutine() {
+    const KeyLocks::Guard guard = locks_.lock("k");
+    is_held_ = true;
+    changed();
+    hold(LockMode::kExclusive);
+    co_return;
+  }
+
+  MortalScheduler scheduler_;
+  bool is_held_ = false;
+};
+TEST(ExploreLocks, EndOfACoroutineWhileItsSchedulerIsAsked) {
+  expect_holds<EndOfACoroutineWhileItsSchedulerIsAsked>("WaitGraph");
+}
 
 }  // namespace
 }  // namespace keyway::explore

@@ -1,6 +1,7 @@
-// IdleProtocol, TimerQueue, ThreadWakeup, Pump and BlockPool.
+// IdleProtocol, TimerQueue, ThreadWakeup, Operation, Pump and BlockPool.
 #include <algorithm>
 #include <array>
+#include <cstdint>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "explore/explorations.h"
 #include "explore/explored_scheduler.h"
 #include "keyway/detail/block_pool.h"
+#include "keyway/detail/operation.h"
 #include "lanes/ready_queue.h"
 #include "runtime/idle_protocol.h"
 #include "runtime/thread_wakeup.h"
@@ -191,6 +193,21 @@ class WakeAgainstWait final : public Scenario {
   std::unique_ptr<ThreadWakeup> wakeup_ = std::make_unique<ThreadWakeup>();
 };
 TEST(ExploreThreadWakeup, WakeAgainstWait) { expect_holds<WakeAgainstWait>("ThreadWakeup"); }
+
+// ---- Operation: its parts may draw its id at the same time.
+
+class DrawsOfAnId final : public Scenario {
+ public:
+  void run(int thread) override { drawn_[static_cast<std::size_t>(thread)] = whole_.id(); }
+  void check() override {
+    for (const std::uint64_t id : drawn_) require(whole_.is(id), "an operation has two ids");
+  }
+
+ private:
+  keyway::detail::Operation whole_;
+  std::array<std::uint64_t, 2> drawn_{};
+};
+TEST(ExploreOperation, DrawsOneId) { expect_holds<DrawsOfAnId>("Operation"); }
 
 // ---- Pump: a step runs after each wake(), and never two at once.
 

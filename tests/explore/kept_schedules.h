@@ -21,6 +21,7 @@ struct KeptSchedule {
 // clang-format off
 inline constexpr KeptSchedule kKeptSchedules[] = {
     {"costly_newcomer_in_line_unseen", "ExploreGroupLimits.ACostlyTaskJoinsTheLineInFrontOfOneThatIsWaitedFor", "49:0", 52},
+    {"coroutine_ends_unsearched", "ExploreLocks.EndOfACoroutineWhileItsSchedulerIsAsked", "14:1,45:0", 460},
     {"drain_not_in_graph", "ExploreGroupControl.ADrainInATaskCountsItsThreadFromTheBeginning", "0:1,2:2,4:1,140:2,152:2,175:2,192:0", 3356},
     {"drain_waits_for_held", "ExploreGroupControl.DrainAfterACancelWhilePaused", "-", 1},
     {"end_before_watch_missed", "ExplorePipeline.RecordsOfOneKeySetAside", "94:2", 732},
@@ -31,14 +32,15 @@ inline constexpr KeptSchedule kKeptSchedules[] = {
     {"lanes_looked_at_once", "ExploreLaneTable.EmptyAgainstATaskThatMovesOn", "0:1,44:0,50:1", 308},
     {"listener_before_next", "ExploreGroupListeners.AListenerOfCompletionWaitsForTheNextTask", "-", 1},
     {"pause_keeps_returner", "ExploreGroupControl.ATaskThatBeganBeforeThePauseComesBackToItsLane", "-", 1},
-    {"pump_check_then_store", "ExplorePipeline.RecordsOfOneKeySetAside", "135:2", 692},
+    {"pump_check_then_store", "ExplorePipeline.RecordsOfOneKeySetAside", "0:1,2:2,4:1,133:2,229:2", 3460},
     {"pump_forgets_its_end", "ExplorePump.MayBeDestroyedAfterItsEnd", "9:2,12:1", 19},
-    {"pump_woken_early", "ExplorePipeline.RecordsOfOneKeyWithNoneInLine", "269:2", 418},
+    {"pump_woken_early", "ExplorePipeline.RecordsOfOneKeyWithNoneInLine", "295:2", 448},
     {"quiet_announced_early", "ExploreGroupControl.AWaitForQuietSeesTheLastStep", "3:1", 57},
     {"refusal_wakes_nobody", "ExploreLockPassing.ARefusedWaitWakesTheThreadThatComesFirst", "-", 1},
     {"refused_wait_counts", "ExploreWaits.ARefusedWaitGivesNothingBackWhileAnotherBranchEnds", "0:1,2:2,4:1,51:2,108:0,113:2,129:0", 3768},
     {"resume_relaxed", "ExploreGroupControl.WhatIsWrittenBeforeResumeIsSeenByWhatStartsAfterIt", "-", 1},
-    {"token_taken_late", "ExploreGroups.NeverMoreThanTheRateAllows", "0:1,18:1,35:0,47:2,48:0,54:2", 3323},
+    {"token_taken_late", "ExploreGroups.NeverMoreThanTheRateAllows", "0:2,2:1,4:2,22:1,33:1,77:0", 3316},
+    {"two_ids_drawn", "ExploreOperation.DrawsOneId", "2:1", 2},
 };
 // clang-format on
 

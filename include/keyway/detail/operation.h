@@ -12,6 +12,8 @@
 #include <cstdint>
 #include <string>
 
+#include "keyway/detail/atomic.h"
+
 namespace keyway {
 
 class Scheduler;
@@ -172,11 +174,11 @@ class Operation {
   Scheduler* scheduler_;
   bool confined_ = false;
   bool passes_locks_on_ = false;
-  mutable std::atomic<std::uint64_t> id_{0};
-  mutable std::atomic<std::uint32_t> locks_held_{0};
-  mutable std::atomic<bool> parts_lock_{false};
+  mutable Atomic<std::uint64_t> id_{0};
+  mutable Atomic<std::uint32_t> locks_held_{0};
+  mutable Atomic<bool> parts_lock_{false};
   // The ids of the first `locks_held_` locks; the first is 0 if they are not known.
-  mutable std::array<std::atomic<std::uint64_t>, kKnownLocks> known_locks_{};
+  mutable std::array<Atomic<std::uint64_t>, kKnownLocks> known_locks_{};
 };
 
 // That of a task or of a coroutine: as long as it lives, its id has the task's name.
