@@ -136,8 +136,8 @@ class GroupExecutor : public SubmitWays<GroupExecutor, std::string_view> {
   // Ends a group's waiting tasks kRejected and requests stop of its running ones. The key can be
   // used again at once.
   void shutdown_group(std::string_view group_key);
-  // Forgets the group's limits, also those that were set: the next submit finds them anew. Tasks are
-  // not touched.
+  // Forgets the group's limits, also those that were set, and finds them anew: at once if the group is
+  // in use, which calls the policy's resolver, otherwise with its next use. Tasks are not touched.
   void evict_group(std::string_view group_key);
 
   // No more submits. Waiting tasks end kRejected; running ones get a stop request, and finish.

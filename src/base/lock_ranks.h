@@ -39,7 +39,7 @@ enum class LockRank : std::uint8_t {
   kGlobalLimit,
   // ThreadPool: its idle listeners. Under it: the listeners' calls, which free idle lanes.
   kPoolListeners,
-  // GroupState: an adaptive limit. Under it: nothing.
+  // GroupState: an adaptive limit. Under it: kAdmission, lanes.
   kAdaptiveLimit,
   // WaitGraph: all waits of the process. Under it: TaskOwner::need() and give_back_permit(), and
   // WantedLock::in_the_way_of(), hence groups' waits, lanes and shards of a LockTable.

@@ -36,7 +36,7 @@ class RatedLane : public ::testing::Test, public LaneOwner {
   testing::SimScheduler sim_;
   LaneTable table_{*this};
   Dispatch dispatch_{{}, sim_, table_, /*shares=*/false};
-  Lane& lane_ = table_.pin("g", LaneTable::hash("g"), {});
+  Lane& lane_ = *table_.pin("g", LaneTable::hash("g"), {});
   int turns_ = 0;
 };
 

@@ -44,9 +44,9 @@ class GateLineByShares : public ::testing::Test, private LaneOwner {
 
  protected:
   GateLine line_{GateOrder::kShares};
-  Lane& light_ = table_.pin("light", LaneTable::hash("light"), {});
-  Lane& heavy_ = table_.pin("heavy", LaneTable::hash("heavy"), {});
-  Lane& vip_ = table_.pin("vip", LaneTable::hash("vip"), {});
+  Lane& light_ = *table_.pin("light", LaneTable::hash("light"), {});
+  Lane& heavy_ = *table_.pin("heavy", LaneTable::hash("heavy"), {});
+  Lane& vip_ = *table_.pin("vip", LaneTable::hash("vip"), {});
   std::string order_;
 };
 

@@ -56,7 +56,7 @@ class GlobalGateTest : public ::testing::Test, private LaneOwner {
                                                     .guaranteed = lane.key() == "vip" ? 1 : 0},
                                         sim_);
   }
-  Lane& pin(std::string_view key) { return table_.pin(key, LaneTable::hash(key), {}); }
+  Lane& pin(std::string_view key) { return *table_.pin(key, LaneTable::hash(key), {}); }
 
   testing::SimScheduler sim_;
   LaneTable table_{*this};

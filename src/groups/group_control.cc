@@ -36,11 +36,6 @@ GroupStats stats_of(const LaneCounts& counts) {
 
 // ---- limits
 
-Lane& GroupEngine::pin(std::string_view key) {
-  Aftermath aftermath(scheduler_);
-  return intake_.pin(key, aftermath);
-}
-
 LaneRank GroupEngine::rank_of(const Waiter& waiter) const {
   return Intake::rank_of(TaskCore::of(waiter));
 }
@@ -51,8 +46,7 @@ std::unique_ptr<LaneExtension> GroupEngine::extend(Lane& lane) {
                                       scheduler_);
 }
 
-// Stores the limits before it updates the lane: a thread that makes the lane meanwhile sees that
-// LimitBook::changes() has grown, and updates it.
+// Stores the limits before it looks for the lane: see LaneTable::make().
 Result<void> GroupEngine::set_limits(std::string_view key, const GroupLimits& limits) {
   if (Result<void> changed = limits_.change(key, limits); !changed) return changed;
   if (Lane* lane = table_.pin_existing(key, LaneTable::hash(key))) {
@@ -86,10 +80,9 @@ void GroupEngine::evict_group(std::string_view key) {
   const std::size_t hash = LaneTable::hash(key);
   Lane* lane = table_.pin_existing(key, hash);
   if (lane == nullptr) return;
-  lane->limits_stale.store(true, std::memory_order_relaxed);
   {
     Aftermath aftermath(scheduler_);
-    intake_.update_if_waited_for(*lane, aftermath);
+    intake_.update_limits(*lane, aftermath);
   }
   table_.unpin(*lane);
   table_.forget_if_idle(lane, hash);
@@ -99,31 +92,25 @@ void GroupEngine::evict_group(std::string_view key) {
 void GroupEngine::adapt(Lane& lane, Duration took, TimePoint now) {
   GroupState& state = GroupState::of(lane);
   const auto running = static_cast<int>(lane.counts().running);
-  std::uint32_t limit = 0;
+  Lane::Changed changed;
   {
+    // Held until the lane has the limit: it gets the limits in the order in which they were found.
     MutexLock lock(state.mutex);
     const auto found = static_cast<std::uint32_t>(state.adaptive->on_completed(took, running, now));
-    limit = std::min(found, state.most_in_flight);
+    const std::uint32_t limit = std::min(found, state.most_in_flight);
     state.adaptive_until = now + kLearntIsKept;
-    state.learnt = limit;
+    if (limit == std::exchange(state.learnt, limit)) return;
+    changed = intake_.set_limits(lane, {.running = limit}, LimitPart::kRunning);
   }
-  // Two tasks that end together may arrive here in either order, so each loops until it has set the
-  // newest limit.
   Aftermath aftermath(scheduler_);
-  std::uint32_t told = lane.limits().running;
-  while (told != limit) {
-    told = limit;
-    intake_.set_limits(lane, {.running = limit}, LimitPart::kRunning, aftermath);
-    MutexLock lock(state.mutex);
-    limit = state.learnt;
-  }
+  intake_.limits_changed(lane, changed, aftermath);
 }
 
 // ---- pause
 
 void GroupEngine::pause_group(std::string_view key) {
   Aftermath aftermath(scheduler_);
-  Lane& lane = intake_.pin(key, aftermath);
+  Lane& lane = intake_.pin(key);
   bool is_new = false;
   {
     MutexLock lock(paused_mutex_);

@@ -102,7 +102,7 @@ class GroupEngine final : public LaneOwner,
   // worker; without an id, the key is the group's. REQUIRES: no task was submitted.
   void name_tasks_by_key() { names_by_key_ = true; }
 
-  Lane& pin(std::string_view key);
+  Lane& pin(std::string_view key) { return intake_.pin(key); }
   void unpin(Lane& lane) { table_.unpin(lane); }
 
   // ---- while it runs
@@ -138,6 +138,7 @@ class GroupEngine final : public LaneOwner,
 
   void run_turn(Lane& lane, Turn& turn) override;
   LaneRank rank_of(const Waiter& waiter) const override;
+  bool are_current(const LaneLimits& limits) const override { return limits_.are_current(limits); }
   std::unique_ptr<LaneExtension> extend(Lane& lane) override;
   void scheduler_is_idle() noexcept override { table_.forget_idle(); }
   std::string name_of(const detail::TaskCore& task) const override;

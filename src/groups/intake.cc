@@ -30,45 +30,29 @@ LaneTable::Entered Intake::enter(TaskCore& task, std::size_t hash, Lane* pinned,
   if (admission_ != nullptr || is_ranked(task)) [[unlikely]]
     return enter_weighed(task, aftermath);
   // Once the task has entered, it may end and be freed at any time, with its key and id.
-  const std::uint64_t changes = limits_.changes();
   LaneTable::Entry entry =
-      pinned != nullptr && !pinned->limits_stale.load(std::memory_order_relaxed)
+      pinned != nullptr
           ? LaneTable::enter(*pinned, task.waiter())
           : table_.enter(task.group_key(), hash, task.waiter(), limits_.uniform());
   if (entry.entered == LaneTable::Entered::kNeedsLimits) [[unlikely]]
-    entry = enter_with_limits(task, hash, aftermath);
-  if (entry.needs_turn != nullptr) {
-    // The lane may have been made with old limits. No worker uses it before its turn is posted.
-    if (limits_.changes() != changes) [[unlikely]]
-      update_limits(*entry.needs_turn, aftermath);
-    aftermath.post(*entry.needs_turn);
-  }
+    entry = enter_with_limits(task, hash);
+  if (entry.needs_turn != nullptr) aftermath.post(*entry.needs_turn);
   return entry.entered;
 }
 
-// For a lane that does not exist, or whose limits were evicted.
-LaneTable::Entry Intake::enter_with_limits(TaskCore& task, std::size_t hash, Aftermath& aftermath) {
-  const std::string key(task.group_key());
-  const std::uint64_t changes = limits_.changes();
-  const LaneLimits limits = limits_.resolve(key);  // user code: under no lock
-  const LaneTable::Entry entry = table_.enter(key, hash, task.waiter(), &limits);
-  if (limits_.changes() != changes) {
-    if (Lane* lane = table_.pin_existing(key, hash)) {
-      update_limits(*lane, aftermath);
-      table_.unpin(*lane);
-    }
+// For a lane that does not exist.
+LaneTable::Entry Intake::enter_with_limits(TaskCore& task, std::size_t hash) {
+  while (true) {
+    const LaneLimits limits = limits_.resolve(task.group_key());  // user code: under no lock
+    const LaneTable::Entry entry = table_.enter(task.group_key(), hash, task.waiter(), &limits);
+    if (entry.entered != LaneTable::Entered::kNeedsLimits) return entry;
   }
-  if (entry.has_new_limits) {  // lower or higher than before
-    room_shrank(key, aftermath);
-    made_room_in(key, aftermath);
-  }
-  return entry;
 }
 
 // For a task with a cost or a priority, and for every task if there is a global queue threshold.
 LaneTable::Entered Intake::enter_weighed(TaskCore& task, Aftermath& aftermath) {
   const bool costly = is_costly(task);
-  Lane& lane = pin(task.group_key(), aftermath);
+  Lane& lane = pin(task.group_key());
   const LaneTable::Entry entry = admission_ != nullptr
                                      ? enter_counted(task, lane)
                                      : LaneTable::enter(lane, task.waiter(), /*ranked=*/true);
@@ -118,47 +102,25 @@ void Intake::count_waiting(bool waits) {
 
 // ---- limits
 
-Lane& Intake::pin(std::string_view key, Aftermath& aftermath) {
+Lane& Intake::pin(std::string_view key) {
   const std::size_t hash = LaneTable::hash(key);
   Lane* lane = table_.pin_existing(key, hash);
-  if (lane == nullptr) {
-    const std::uint64_t changes = limits_.changes();
-    lane = &table_.pin(key, hash, limits_.resolve(key));
-    if (limits_.changes() != changes) update_limits(*lane, aftermath);
-    return *lane;
-  }
-  if (lane->limits_stale.exchange(false, std::memory_order_relaxed)) {
-    update_limits(*lane, aftermath);
-  }
+  while (lane == nullptr) lane = table_.pin(key, hash, limits_.resolve(key));
   return *lane;
 }
 
-// evict_group() marks the lane, then checks here for a waiting submit. A submit joins the line,
-// then checks here for the mark. Both lock the line's mutex in between, so one of them sees the
-// other.
-void Intake::update_if_waited_for(Lane& lane, Aftermath& aftermath) {
-  {
-    MutexLock lock(room_line_.mutex);
-    if (room_line_.first(&lane) == nullptr) return;
-  }
-  if (lane.limits_stale.exchange(false, std::memory_order_relaxed)) update_limits(lane, aftermath);
-}
-
-// Two threads that change limits may arrive here in either order, so each loops until it has set
-// the newest limits.
 void Intake::update_limits(Lane& lane, Aftermath& aftermath) {
-  std::uint64_t told = 0;
-  do {
-    told = limits_.changes();
-    const LaneLimits limits = limits_.resolve(lane.key());
-    set_limits(lane, limits, lane.limits_of_policy(), aftermath);
-  } while (limits_.changes() != told);
+  const LaneLimits limits = limits_.resolve(lane.key());
+  limits_changed(lane, set_limits(lane, limits, lane.limits_of_policy()), aftermath);
 }
 
-void Intake::set_limits(Lane& lane, LaneLimits limits, LimitPart part, Aftermath& aftermath) {
-  const std::uint32_t before = lane.limits().running;
-  if (change(lane, [&] { return lane.set_limits(limits, part); })) aftermath.post(lane);
-  if (part != LimitPart::kWaiting && limits.running < before) room_shrank(lane.key(), aftermath);
+Lane::Changed Intake::set_limits(Lane& lane, LaneLimits limits, LimitPart part) {
+  return change(lane, [&] { return lane.set_limits(limits, part); });
+}
+
+void Intake::limits_changed(Lane& lane, Lane::Changed changed, Aftermath& aftermath) {
+  if (changed.post_turn) aftermath.post(lane);
+  if (changed.lowered) room_shrank(lane.key(), aftermath);
   made_room(lane, aftermath);
 }
 
@@ -178,13 +140,12 @@ void Intake::room_shrank(std::string_view key, Aftermath& aftermath) {
 
 void Intake::wait_for_room(TaskCore& task, detail::RoomWaiter& waiter, Aftermath& aftermath) {
   task.set_awaits_room(true);
-  Lane& lane = pin(task.group_key(), aftermath);
+  Lane& lane = pin(task.group_key());
   table_.pin(lane);  // until the end of this function; the line's entry owns the first pin
   const bool costly = is_costly(task) && rank_of(task).cost > room_line_.largest_cost(&lane);
   room_line_.add({&task, &lane, &waiter});
   made_room(lane, aftermath);
   if (costly) room_shrank(lane.key(), aftermath);  // tasks behind it in the line need more permits
-  update_if_waited_for(lane, aftermath);
   table_.unpin(lane);
 }
 

@@ -44,12 +44,12 @@ class Intake {
   void give_up_place(detail::TaskCore& task, Aftermath& aftermath);
 
   // Pins the lane of a key; makes it if there is none.
-  Lane& pin(std::string_view key, Aftermath& aftermath);
+  Lane& pin(std::string_view key);
   // Sets the lane's limits to those of its group. REQUIRES: the lane is pinned.
   void update_limits(Lane& lane, Aftermath& aftermath);
-  // The same if a submit waits for room in the lane and evict_group() marked its limits as stale.
-  void update_if_waited_for(Lane& lane, Aftermath& aftermath);
-  void set_limits(Lane& lane, LaneLimits limits, LimitPart part, Aftermath& aftermath);
+  // The same in two steps: the second is to be called under no lock.
+  Lane::Changed set_limits(Lane& lane, LaneLimits limits, LimitPart part);
+  void limits_changed(Lane& lane, Lane::Changed changed, Aftermath& aftermath);
   void set_global_limit(std::uint32_t limit, Aftermath& aftermath);
   // To be called after the lane's limit went down or a costlier task entered its queue: waiting
   // tasks may have to give permits back (see WaitGraph::room_shrank()).
@@ -91,8 +91,7 @@ class Intake {
   bool is_ranked(const detail::TaskCore& task) const {
     return task.has_extras() && !rank_of(task).plain();
   }
-  LaneTable::Entry enter_with_limits(detail::TaskCore& task, std::size_t hash,
-                                     Aftermath& aftermath);
+  LaneTable::Entry enter_with_limits(detail::TaskCore& task, std::size_t hash);
   LaneTable::Entered enter_weighed(detail::TaskCore& task, Aftermath& aftermath);
   // `queue_full`: set if the lane's own queue is full.
   LaneTable::Entry enter_counted(detail::TaskCore& task, Lane& lane, bool* queue_full = nullptr);

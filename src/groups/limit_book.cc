@@ -18,6 +18,7 @@ LimitBook::LimitBook(const GroupPolicy& policy) : policy_(policy) {
 }
 
 LaneLimits LimitBook::resolve(std::string_view key) {
+  const std::uint64_t version = changes();  // first: what changes from now on may be missing
   GroupLimits limits = policy_.resolve(key);
   if (changes() > 0) {
     MutexLock lock(mutex_);
@@ -30,6 +31,7 @@ LaneLimits LimitBook::resolve(std::string_view key) {
       .running =
           static_cast<std::uint32_t>(std::min(*limits.max_concurrency, *limits.max_in_flight)),
       .waiting = threshold == kUnlimited ? kNoLimit : static_cast<std::uint32_t>(threshold),
+      .version = version,
   };
 }
 

@@ -20,6 +20,7 @@ class LimitBook {
   // REQUIRES: the policy outlives it, and is valid.
   explicit LimitBook(const GroupPolicy& policy);
 
+  // Their version is the number of changes that they include at least.
   LaneLimits resolve(std::string_view key) KEYWAY_EXCLUDES(mutex_);
   // The limits of all groups if they are equal and were never changed; otherwise null.
   const LaneLimits* uniform() const { return uniform_ && changes() == 0 ? &*uniform_ : nullptr; }
@@ -28,11 +29,12 @@ class LimitBook {
   // out of range, or that cannot be changed.
   Result<void> change(std::string_view key, const GroupLimits& limits) KEYWAY_EXCLUDES(mutex_);
   void forget_changes(std::string_view key) KEYWAY_EXCLUDES(mutex_);
-  // The number of changes so far. A thread that made a lane compares it with the number before
-  // resolve(), and updates the lane's limits if they differ.
-  std::uint64_t changes() const { return changes_.load(std::memory_order_acquire); }
+  // Whether nothing has changed since the limits were looked up.
+  bool are_current(const LaneLimits& limits) const { return limits.version == changes(); }
 
  private:
+  std::uint64_t changes() const { return changes_.load(std::memory_order_acquire); }
+
   const GroupPolicy& policy_;
   std::optional<LaneLimits> uniform_;
 

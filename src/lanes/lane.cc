@@ -252,8 +252,15 @@ void Lane::count(LaneOutcome outcome) {
   if (outcome == LaneOutcome::kCancelled) ++rare().cancelled;
 }
 
-bool Lane::set_limits(LaneLimits limits, LimitPart part) {
+Lane::Changed Lane::set_limits(LaneLimits limits, LimitPart part) {
   SpinGuard dispatch(dispatch_);
+  // The limits that the lane was made with are older than all that are looked up once it is there.
+  const std::uint64_t newest = rare_ == nullptr ? 0 : rare_->limits_version;
+  if (part != LimitPart::kRunning) {
+    if (limits.version < newest) return {};
+    if (limits.version > newest) rare().limits_version = limits.version;
+  }
+  const std::uint32_t before = limit_;
   {
     SpinGuard intake(intake_);
     if (part != LimitPart::kWaiting) limit_ = limits.running;
@@ -263,7 +270,7 @@ bool Lane::set_limits(LaneLimits limits, LimitPart part) {
     }
     sure_room_ = 0;
   }
-  return take_up_turn();
+  return {.post_turn = take_up_turn(), .lowered = limit_ < before};
 }
 
 bool Lane::set_paused(bool paused) {

@@ -48,9 +48,10 @@ inline constexpr std::uint32_t kNoLimit = std::numeric_limits<std::uint32_t>::ma
 struct LaneLimits {
   std::uint32_t running = 1;         // how many may run at once
   std::uint32_t waiting = kNoLimit;  // how many more the lane itself may hold back
+  std::uint64_t version = 0;         // of the owner's limits: see Lane::set_limits()
 };
 
-// Which of a lane's limits to set.
+// Which of a lane's limits to set. Those of kRunning alone have no version: the extension sets them one after the other.
 enum class LimitPart : std::uint8_t { kBoth, kRunning, kWaiting };
 
 // What becomes of a permit that is given back.
@@ -95,6 +96,8 @@ class LaneOwner {
   virtual void run_turn(Lane& lane, Turn& turn) = 0;
   // Asked only in lanes that somebody entered by enter_ranked(); under the lane's locks.
   virtual LaneRank rank_of(const Waiter&) const { return {}; }
+  // Whether the limits are the newest: a lane is made with no others. Asked under the lock of its shard.
+  virtual bool are_current(const LaneLimits&) const { return true; }
   // For a lane that is being made; under the lock of its shard.
   virtual std::unique_ptr<LaneExtension> extend(Lane&) { return nullptr; }
 
@@ -187,10 +190,15 @@ class alignas(64) Lane final : public Runnable {
     closed_ = true;
   }
 
-  // Takes effect at once. True if the caller must post the turn.
-  bool set_limits(LaneLimits limits, LimitPart part = LimitPart::kBoth)
+  // Takes effect at once. Limits of an older version than those that were set before are ignored, so threads that set limits
+  // may arrive in any order. REQUIRES: whoever sets limits found the lane before it looked the limits up.
+  struct Changed {
+    bool post_turn = false;  // the caller must post the turn
+    bool lowered = false;    // fewer may run than before
+  };
+  Changed set_limits(LaneLimits limits, LimitPart part = LimitPart::kBoth)
       KEYWAY_EXCLUDES(intake_, dispatch_);
-  // While it is paused nobody new is taken; who has begun goes on. Result as above.
+  // While it is paused nobody new is taken; who has begun goes on. True if the caller must post the turn.
   bool set_paused(bool paused) KEYWAY_EXCLUDES(intake_, dispatch_);
   LaneLimits limits() const KEYWAY_EXCLUDES(intake_, dispatch_);
   LaneCounts counts() const KEYWAY_EXCLUDES(intake_, dispatch_);
@@ -248,9 +256,6 @@ class alignas(64) Lane final : public Runnable {
   // Whether a task has entered since the last call that raised needed_for() or needed_to_return() of
   // other tasks above the free permits. Then waiting tasks of the lane may have to give permits back.
   bool take_need_grew() KEYWAY_EXCLUDES(intake_, dispatch_);
-
-  // The limits in force were forgotten: whoever enters next resolves them anew.
-  detail::Atomic<bool> limits_stale{false};
 
   // Whether a permit of the layer above is already set aside for the next take. Belongs to
   // whoever has the turn.
@@ -380,6 +385,7 @@ class alignas(64) Lane final : public Runnable {
     std::uint64_t returners = 0;   // of these, the first waiters of taken_in_
     Waiter* last_returner = nullptr;
     std::uint64_t stop_up_to = 0;
+    std::uint64_t limits_version = 0;  // of the limits that were set after the lane was made
     LaneCounts outside;
   };
   Rare& rare() KEYWAY_REQUIRES(dispatch_) {

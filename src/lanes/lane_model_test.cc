@@ -113,7 +113,7 @@ class Checked {
       case Call::kLimitTwo:
       case Call::kLimitThree:
         limits_.running = limit_of(call);
-        return post(lane_.set_limits(limits_));
+        return post(lane_.set_limits(limits_).post_turn);
       case Call::kGiveBack:
         return give_back();
       case Call::kComeBack:

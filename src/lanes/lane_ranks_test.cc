@@ -55,7 +55,7 @@ class Checked {
         break;
       case 1:
         limits_.running = limit();
-        post(lane_.set_limits(limits_));
+        post(lane_.set_limits(limits_).post_turn);
         break;
       case 2:
         paused_ = !paused_;

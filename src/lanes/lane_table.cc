@@ -52,34 +52,23 @@ LaneTable::Entry LaneTable::enter(std::string_view key, std::size_t hash, Waiter
   Lane* lane = find(shard, key, hash);
   if (lane == nullptr) {
     if (shard.closed) return {.entered = Entered::kClosed};
-    if (limits == nullptr) return {.entered = Entered::kNeedsLimits};
-    lane = make(shard, key, hash, *limits);
-    return entry_of(*lane, lane->enter(waiter));
+    if (limits != nullptr) lane = make(shard, key, hash, *limits);
+    if (lane == nullptr) return {.entered = Entered::kNeedsLimits};
   }
-  // relaxed: written and read under the shard's lock, but for pinned lanes, which may come late.
-  if (!lane->limits_stale.load(std::memory_order_relaxed)) [[likely]] {
-    return entry_of(*lane, lane->enter(waiter));
-  }
-  if (limits == nullptr) return {.entered = Entered::kNeedsLimits};
-  lane->limits_stale.store(false, std::memory_order_relaxed);
-  const bool unstalled = lane->set_limits(*limits, lane->limits_of_policy());
-  Entry entry = entry_of(*lane, lane->enter(waiter));
-  if (unstalled) entry.needs_turn = lane;
-  entry.has_new_limits = true;
-  return entry;
+  return entry_of(*lane, lane->enter(waiter));
 }
 
 LaneTable::Entry LaneTable::enter(Lane& lane, Waiter& waiter, bool ranked) {
   return entry_of(lane, ranked ? lane.enter_ranked(waiter) : lane.enter(waiter));
 }
 
-Lane& LaneTable::pin(std::string_view key, std::size_t hash, const LaneLimits& limits) {
+Lane* LaneTable::pin(std::string_view key, std::size_t hash, const LaneLimits& limits) {
   Shard& shard = shard_of(hash);
   SpinGuard guard(shard.lock);
   Lane* lane = find(shard, key, hash);
   if (lane == nullptr) lane = make(shard, key, hash, limits);
-  ++lane->pins_;
-  return *lane;
+  if (lane != nullptr) ++lane->pins_;
+  return lane;
 }
 
 Lane* LaneTable::pin_existing(std::string_view key, std::size_t hash) {
@@ -182,6 +171,9 @@ Lane* LaneTable::find(Shard& shard, std::string_view key, std::size_t hash) {
 
 Lane* LaneTable::make(Shard& shard, std::string_view key, std::size_t hash,
                       const LaneLimits& limits) {
+  // Whoever changes limits looks for the lane afterwards, under the shard's lock: so either the newest limits are seen here,
+  // or the lane there.
+  if (!owner_.are_current(limits)) return nullptr;
   // relaxed: lane_count is written under the lock only.
   std::size_t count = shard.lane_count.load(std::memory_order_relaxed);
   if (count >= shard.bucket_count) {

@@ -45,12 +45,11 @@ class LaneTable {
   enum class Entered : std::uint8_t { kIn, kFull, kClosed, kNeedsLimits };
   struct Entry {  // small enough to be returned in registers
     Entered entered;
-    bool has_new_limits = false;  // the lane existed, and has new limits
-    Lane* needs_turn = nullptr;   // the caller must post this lane's turn
+    Lane* needs_turn = nullptr;  // the caller must post this lane's turn
   };
 
-  // Puts a waiter into the lane of `key`. kNeedsLimits: there is no lane yet, or its limits are
-  // to be resolved anew, and none were given: call again with some.
+  // Puts a waiter into the lane of `key`. kNeedsLimits: there is no lane yet, and no limits were given, or there are newer
+  // ones: call again with those.
   Entry enter(std::string_view key, std::size_t hash, Waiter& waiter, const LaneLimits* limits);
   // The same for a lane that is pinned. `ranked`: as Lane::enter_ranked().
   static Entry enter(Lane& lane, Waiter& waiter, bool ranked = false);
@@ -91,9 +90,9 @@ class LaneTable {
   // wait or run.
   LaneCounts counts();
 
-  // A lane that is pinned is not freed. The first form finds or makes it; the second is null if
-  // there is none.
-  Lane& pin(std::string_view key, std::size_t hash, const LaneLimits& limits);
+  // A lane that is pinned is not freed. The first form finds or makes it, and is null if it would be made and there are
+  // newer limits; the second is null if there is none.
+  Lane* pin(std::string_view key, std::size_t hash, const LaneLimits& limits);
   Lane* pin_existing(std::string_view key, std::size_t hash);
   void pin(Lane& lane);  // REQUIRES: somebody is inside, or it is pinned already
   std::vector<Lane*> pin_all();
@@ -152,6 +151,7 @@ class LaneTable {
   Shard& shard_of(std::size_t hash) { return shards_[(hash >> 48) % kShards]; }
   static Lane* find(Shard& shard, std::string_view key, std::size_t hash)
       KEYWAY_REQUIRES(shard.lock);
+  // Null if there are newer limits.
   Lane* make(Shard& shard, std::string_view key, std::size_t hash, const LaneLimits& limits)
       KEYWAY_REQUIRES(shard.lock);
   void free_if_idle(Shard& shard, const Lane* lane, std::size_t hash);

@@ -24,6 +24,8 @@ using Entered = LaneTable::Entered;
 
 struct NoOwner final : LaneOwner {
   void run_turn(Lane&, Turn&) override {}
+  bool are_current(const LaneLimits& limits) const override { return limits.version == version; }
+  std::uint64_t version = 0;
 };
 
 class LaneTableTest : public ::testing::Test {
@@ -149,7 +151,7 @@ TEST_F(LaneTableTest, ForgettingAnIdleLaneDoesNotLeaveItWarm) {
 
 TEST_F(LaneTableTest, ForgetIdleFreesEveryLaneThatIsIdleAndNoOther) {
   for (int i = 0; i < 1000; ++i) visit("key-" + std::to_string(i));
-  Lane& pinned = table_.pin("key-7", LaneTable::hash("key-7"), kOne);
+  Lane& pinned = *table_.pin("key-7", LaneTable::hash("key-7"), kOne);
   const LaneTable::Entry waits = enter("key-8", waiters_[0], &kOne);
   table_.forget_idle();
   EXPECT_EQ(lane_count(), 2U);
@@ -165,7 +167,7 @@ TEST_F(LaneTableTest, ForgetIdleFreesEveryLaneThatIsIdleAndNoOther) {
 TEST_F(LaneTableTest, APinnedLaneStaysUntilItIsUnpinned) {
   fill_warm_places();
   const std::size_t hash = LaneTable::hash("a");
-  Lane& lane = table_.pin("a", hash, kOne);
+  Lane& lane = *table_.pin("a", hash, kOne);
   table_.pin(lane);
   EXPECT_EQ(LaneTable::enter(lane, waiters_[0]).needs_turn, &lane);
   run_all(lane);
@@ -196,20 +198,19 @@ TEST_F(LaneTableTest, PinAllPinsEveryLane) {
   for (Lane* lane : lanes) table_.unpin(*lane);
 }
 
-TEST_F(LaneTableTest, StaleLimitsAreAskedForAndReplacedByTheNextWhoEnters) {
-  Lane* lane = enter("a", waiters_[0], &kOne).needs_turn;
-  enter("a", waiters_[1], nullptr);
-  EXPECT_EQ(lane->take().waiter, &waiters_[0]);  // one runs, one waits, the turn is stalled
-  lane->limits_stale = true;
-  EXPECT_EQ(enter("a", waiters_[2], nullptr).entered, Entered::kNeedsLimits);
-  const LaneLimits three{.running = 3};
-  const LaneTable::Entry entry = enter("a", waiters_[2], &three);
-  EXPECT_EQ(entry.entered, Entered::kIn);
-  EXPECT_EQ(entry.needs_turn, lane) << "there is room now for those who waited before";
-  EXPECT_FALSE(lane->limits_stale);
-  EXPECT_TRUE(lane->take().post_turn);
-  EXPECT_EQ(lane->take().waiter, &waiters_[2]);
-  for (int i = 0; i < 3; ++i) lane->finish(LaneOutcome::kSucceeded, true);
+TEST_F(LaneTableTest, ALaneIsMadeOnlyWithTheNewestLimits) {
+  owner_.version = 1;
+  EXPECT_EQ(enter("a", waiters_[0], &kOne).entered, Entered::kNeedsLimits);
+  EXPECT_EQ(table_.pin("a", LaneTable::hash("a"), kOne), nullptr);
+  EXPECT_FALSE(has_lane("a"));
+  const LaneLimits newest{.running = 3, .version = 1};
+  Lane* lane = enter("a", waiters_[0], &newest).needs_turn;
+  ASSERT_NE(lane, nullptr);
+  EXPECT_EQ(lane->limits().running, 3U);
+  EXPECT_EQ(enter("a", waiters_[1], &kOne).entered, Entered::kIn) << "there is a lane";
+  EXPECT_EQ(table_.pin("a", LaneTable::hash("a"), kOne), lane);
+  table_.unpin(*lane);
+  run_all(*lane);
 }
 
 TEST_F(LaneTableTest, AFullLaneSaysSo) {
@@ -222,14 +223,14 @@ TEST_F(LaneTableTest, AFullLaneSaysSo) {
 
 TEST_F(LaneTableTest, AfterCloseNobodyGetsIn) {
   visit("known");
-  Lane& pinned = table_.pin("pinned", LaneTable::hash("pinned"), kOne);
+  Lane& pinned = *table_.pin("pinned", LaneTable::hash("pinned"), kOne);
   table_.close();
   EXPECT_EQ(enter("known", waiters_[0], &kOne).entered, Entered::kClosed);
   EXPECT_EQ(enter("new", waiters_[0], &kOne).entered, Entered::kClosed);
   EXPECT_EQ(enter("new", waiters_[0], nullptr).entered, Entered::kClosed);
   EXPECT_EQ(LaneTable::enter(pinned, waiters_[0]).entered, Entered::kClosed);
   table_.unpin(pinned);
-  Lane& late = table_.pin("late", LaneTable::hash("late"), kOne);
+  Lane& late = *table_.pin("late", LaneTable::hash("late"), kOne);
   EXPECT_EQ(LaneTable::enter(late, waiters_[0]).entered, Entered::kClosed);
   table_.unpin(late);
 }

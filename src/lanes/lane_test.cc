@@ -164,11 +164,11 @@ TEST_F(LaneTest, AHigherLimitLetsMoreInAtOnce) {
   for (std::size_t i = 0; i < 4; ++i) enter(i);
   lane_.take();
   lane_.take();
-  EXPECT_TRUE(lane_.set_limits({.running = 4})) << "the turn must be posted";
+  EXPECT_TRUE(lane_.set_limits({.running = 4}).post_turn) << "the turn must be posted";
   EXPECT_TRUE(lane_.take().post_turn);
   EXPECT_NE(lane_.take().waiter, nullptr);
   EXPECT_EQ(lane_.counts().running, 4U);
-  EXPECT_FALSE(lane_.set_limits({.running = 5})) << "nobody waits";
+  EXPECT_FALSE(lane_.set_limits({.running = 5}).post_turn) << "nobody waits";
 }
 
 TEST_F(LaneTest, EachLimitCanBeSetWithoutTheOther) {
@@ -181,11 +181,23 @@ TEST_F(LaneTest, EachLimitCanBeSetWithoutTheOther) {
   EXPECT_EQ(lane_.limits().waiting, 9U);
 }
 
+TEST_F(LaneTest, OlderLimitsDoNotReplaceNewerOnes) {
+  lane_.set_limits({.running = 3, .waiting = 5, .version = 2});
+  const Lane::Changed older = lane_.set_limits({.running = 1, .waiting = 1, .version = 1});
+  EXPECT_FALSE(older.lowered);
+  EXPECT_EQ(lane_.limits().running, 3U);
+  EXPECT_EQ(lane_.limits().waiting, 5U);
+  lane_.set_limits({.running = 1, .waiting = 1}, LimitPart::kWaiting);
+  EXPECT_EQ(lane_.limits().waiting, 5U) << "version 0 is the oldest";
+  EXPECT_TRUE(lane_.set_limits({.running = 2, .waiting = 4, .version = 2}).lowered);
+  EXPECT_EQ(lane_.limits().running, 2U);
+}
+
 TEST_F(LaneTest, ALowerLimitHoldsAsSoonAsEnoughHaveFinished) {
   lane_.set_limits({.running = 3});
   for (std::size_t i = 0; i < 5; ++i) enter(i);
   for (int i = 0; i < 3; ++i) lane_.take();
-  EXPECT_FALSE(lane_.set_limits({.running = 1}));
+  EXPECT_FALSE(lane_.set_limits({.running = 1}).post_turn);
   EXPECT_EQ(finish(/*go_on=*/true).waiter, nullptr);
   const LaneTake still_too_many = finish(/*go_on=*/true);
   EXPECT_EQ(still_too_many.waiter, nullptr);
@@ -367,7 +379,7 @@ TEST(LaneThreads, NobodyIsLostAndTheLimitHoldsWhileSomeLeaveAndTheLimitChanges) 
   std::thread changer([&] {
     for (std::uint32_t limit = 1; !entered_all.load(); limit = 1 + limit % 4) {
       crew.oracle.change(limit, [&] {
-        if (lane.set_limits({.running = limit})) crew.queue.push(lane);
+        if (lane.set_limits({.running = limit}).post_turn) crew.queue.push(lane);
       });
       const std::uint64_t enough = crew.oracle.judged() + 5;
       while (crew.oracle.judged() < enough && !entered_all.load()) std::this_thread::yield();

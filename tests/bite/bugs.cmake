@@ -46,32 +46,30 @@ plant_bug(shared_lock_enters "a shared lock is granted while another operation h
   [[return mode == LockMode::kExclusive || hold.exclusive > 0;]]
   [[return mode == LockMode::kExclusive || (hold.exclusive > 0 && !planted("shared_lock_enters"));]])
 
-plant_bug(limits_told_once "of two changes of a limit at once, the older one may be what the lane is told last"
-  src/groups/intake.cc
-  [[} while (limits_.changes() != told);]]
-  [[} while (!planted("limits_told_once") && limits_.changes() != told);]])
+plant_bug(older_limit_told_last "of two changes of a limit at once, the older one may be what the lane is told last"
+  src/lanes/lane.cc
+  [[if (limits.version < newest) return {};]]
+  [[if (limits.version < newest && !planted("older_limit_told_last")) return {};]])
 
-plant_bug(lane_made_with_old_limits "a lane that is made while its limit changes keeps the limit of before"
-  src/groups/intake.cc
-  [[if (limits_.changes() != changes) update_limits(*lane, aftermath);]]
-  [[if (limits_.changes() != changes && !planted("lane_made_with_old_limits")) update_limits(*lane, aftermath);]])
+plant_bug(limits_newer_than_they_are "limits that are looked up count as newer than a change meanwhile"
+  src/groups/limit_book.cc
+  [[.version = version,]]
+  [[.version = planted("limits_newer_than_they_are") ? changes() : version,]])
 
-plant_bug(older_limit_told_last "a submit that read a limit before evict_group() overwrites the newer one"
-  src/groups/intake.cc
-  [[if (lane->limits_stale.exchange(false, std::memory_order_relaxed)) {
-    update_limits(*lane, aftermath);]]
-  [[if (lane->limits_stale.exchange(false, std::memory_order_relaxed)) {
-    planted("older_limit_told_last") ? set_limits(*lane, limits_.resolve(key), LimitPart::kBoth, aftermath) : update_limits(*lane, aftermath);]])
+plant_bug(lane_made_with_old_limits "a lane that is made while its limit changes has the limit of before"
+  src/lanes/lane_table.cc
+  [[if (!owner_.are_current(limits)) return nullptr;]]
+  [[if (!owner_.are_current(limits) && !planted("lane_made_with_old_limits")) return nullptr;]])
 
 plant_bug(threshold_lost "a limit that adapts takes the queue threshold back"
   src/groups/group_control.cc
-  [[{.running = limit}, LimitPart::kRunning, aftermath);]]
-  [[{.running = limit}, planted("threshold_lost") ? LimitPart::kBoth : LimitPart::kRunning, aftermath);]])
+  [[{.running = limit}, LimitPart::kRunning);]]
+  [[{.running = limit}, planted("threshold_lost") ? LimitPart::kBoth : LimitPart::kRunning);]])
 
 plant_bug(learnt_limit_lost "set_limits() sets an adaptive limit back to where it began"
   src/groups/intake.cc
-  [[limits, lane.limits_of_policy(), aftermath);]]
-  [[limits, planted("learnt_limit_lost") ? LimitPart::kBoth : lane.limits_of_policy(), aftermath);]])
+  [[set_limits(lane, limits, lane.limits_of_policy())]]
+  [[set_limits(lane, limits, planted("learnt_limit_lost") ? LimitPart::kBoth : lane.limits_of_policy())]])
 
 plant_bug(sure_room_kept "a lower queue threshold does not hold for those who may enter without a look"
   src/lanes/lane.cc
@@ -719,12 +717,10 @@ plant_bug(costly_return_closes_cycle "a costly task that comes back may leave ta
   [[if (costly]]
   [[if (!planted("costly_return_closes_cycle") && costly]])
 
-plant_bug(eviction_closes_cycle "a lower limit found after evict_group() may leave tasks waiting for each other"
+plant_bug(lower_limit_closes_cycle "a limit that is set lower may leave tasks waiting for each other"
   src/groups/intake.cc
-  [[room_shrank(key, aftermath);
-    made_room]]
-  [[if (!planted("eviction_closes_cycle")) room_shrank(key, aftermath);
-    made_room]])
+  [[if (changed.lowered) room_shrank]]
+  [[if (changed.lowered && !planted("lower_limit_closes_cycle")) room_shrank]])
 
 plant_bug(timeout_keeps_thread "a wait with a timeout counts as keeping its thread for ever"
   src/runtime/wait_search.h

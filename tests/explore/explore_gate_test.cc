@@ -207,8 +207,8 @@ class TurnsByShares final : public Scenario, public LaneOwner {
  public:
   TurnsByShares() {
     const Uninterrupted setup;
-    light_ = &table_.pin("light", LaneTable::hash("light"), {});
-    heavy_ = &table_.pin("heavy", LaneTable::hash("heavy"), {});
+    light_ = table_.pin("light", LaneTable::hash("light"), {});
+    heavy_ = table_.pin("heavy", LaneTable::hash("heavy"), {});
     posted_ = {light_, heavy_};
   }
   ~TurnsByShares() override {

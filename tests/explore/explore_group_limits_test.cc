@@ -1,5 +1,7 @@
 // Limits of a GroupExecutor that change, and queues that are full, while other threads submit, pause and shut down.
 #include <chrono>
+#include <optional>
+#include <utility>
 
 #include <gtest/gtest.h>
 
@@ -40,6 +42,119 @@ class ChangeOfANewGroup final : public GroupScenario {
 };
 TEST(ExploreGroupLimits, AChangeWhileTheLaneIsMade) {
   expect_holds<ChangeOfANewGroup>("GroupExecutor");
+}
+
+// Once set_limit("g", 1) has returned, no task begins while another one runs. Meanwhile another thread tells the lane limits
+// that it may have looked up before.
+class ALowerLimit : public GroupScenario {
+ public:
+  ALowerLimit() : GroupScenario(2, {.default_group = {.max_concurrency = 2}}) {
+    const Uninterrupted setup;
+    longer_ = executor().submit("g", [this] {
+      longer_begins_.set();
+      longer_runs_ = true;
+      may_end_.wait("the end");
+      longer_runs_ = false;
+    });
+    shorter_ = executor().submit("g", [this] {
+      shorter_begins_.set();
+      limit_is_set_.wait("the lower limit");
+    });
+    next_ = executor().submit("g", [this] {
+      require(!limit_is_set_.is_set() || !longer_runs_, "a task began above a limit that was set");
+    });
+  }
+  void client(int number) override {
+    longer_begins_.wait("the first task");
+    shorter_begins_.wait("the second task");
+    if (number == 0) return look_limits_up();
+    require(executor().set_limit("g", 1).ok(), "a change was refused");
+    limit_is_set_.set();
+  }
+  void finish() override {
+    may_end_.set();
+    for (TaskHandle<void>* task : {&longer_, &shorter_, &next_}) task->join();
+    handle_.reset();
+  }
+
+ protected:
+  virtual void look_limits_up() {
+    require(executor().set_limits("g", {.queue_threshold = 5}).ok(), "a change was refused");
+  }
+  std::optional<GroupHandle> handle_;
+
+ private:
+  Event longer_begins_;
+  Event shorter_begins_;
+  Event limit_is_set_;
+  Event may_end_;
+  bool longer_runs_ = false;
+  TaskHandle<void> longer_;
+  TaskHandle<void> shorter_;
+  TaskHandle<void> next_;
+};
+TEST(ExploreGroupLimits, ALowerLimitHoldsWhileAnotherOneChanges) {
+  expect_holds<ALowerLimit>("GroupExecutor", {.threads = 4});
+}
+
+class ALowerLimitAfterAnEviction final : public ALowerLimit {
+ public:
+  ALowerLimitAfterAnEviction() {
+    const Uninterrupted setup;
+    executor().evict_group("g");
+  }
+
+ private:
+  void look_limits_up() override { handle_.emplace(executor().group("g")); }
+};
+TEST(ExploreGroupLimits, ALowerLimitHoldsAfterAnEviction) {
+  expect_holds<ALowerLimitAfterAnEviction>("GroupExecutor", {.threads = 4});
+}
+
+// The same of a lane that is just being made.
+class ALowerLimitOfANewGroup final : public GroupScenario {
+ public:
+  ALowerLimitOfANewGroup() : GroupScenario(2, {.default_group = {.max_concurrency = 2}}) {}
+  void client(int number) override {
+    if (number == 0) return handle_.emplace(executor().group("g")), void();
+    require(executor().set_limit("g", 1).ok(), "a change was refused");
+    for (TaskHandle<void>& task : tasks_) {
+      task = executor().submit("g", [this] { const Gauge::Inside inside(gauge_, 1); });
+    }
+    for (TaskHandle<void>& task : tasks_) task.join();
+  }
+  void finish() override { handle_.reset(); }
+
+ private:
+  Gauge gauge_;
+  std::optional<GroupHandle> handle_;
+  TaskHandle<void> tasks_[2];
+};
+TEST(ExploreGroupLimits, ALowerLimitHoldsInALaneThatIsBeingMade) {
+  expect_holds<ALowerLimitOfANewGroup>("GroupExecutor", {.threads = 4});
+}
+
+// A submit that begins before the change enters a lane that was there.
+class AChangeAfterAnEviction final : public GroupScenario {
+ public:
+  AChangeAfterAnEviction() : GroupScenario(2, {}) {
+    const Uninterrupted setup;
+    executor().pause_group("g");  // keeps the lane
+    (void)executor().post("g", [] {});
+    executor().evict_group("g");
+  }
+  void client(int number) override {
+    if (number == 1) return (void)executor().post("g", [] {});
+    require(executor().set_limit("g", 2).ok(), "a change was refused");
+  }
+  void finish() override {
+    require(executor().explain("g").limit == 2, "a submit has taken the change back");
+    executor().resume_group("g");
+    executor().drain();
+  }
+};
+TEST(ExploreGroupLimits, AChangeAfterAnEvictionWhileATaskIsSubmitted) {
+  expect_holds<AChangeAfterAnEviction>("GroupExecutor", {.threads = 3});
 }
 
 // Both changes hold for the gate and for the global queue, whichever of them is the last one.

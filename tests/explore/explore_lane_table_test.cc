@@ -78,7 +78,7 @@ class PinAgainstFree final : public TableScenario {
       return;
     }
     Lane* lane = table_.pin_existing(kKey, hash_);
-    if (lane == nullptr) lane = &table_.pin(kKey, hash_, kLimits);
+    if (lane == nullptr) lane = table_.pin(kKey, hash_, kLimits);
     require(lane->key() == kKey, "a pinned lane is gone");
     if (LaneTable::enter(*lane, other_).needs_turn != nullptr) serve(*lane);
     require(lane->key() == kKey, "a pinned lane is gone");

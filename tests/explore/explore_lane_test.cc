@@ -209,8 +209,8 @@ class ChangesLimits final : public LaneScenario {
       for (Item& item : items_) submit(0, item);
       submitter_is_done();
     } else if (thread == 1) {
-      post(lane_.set_limits({.running = 2}));
-      post(lane_.set_limits({.running = 1, .waiting = 5}));
+      post(lane_.set_limits({.running = 2}).post_turn);
+      post(lane_.set_limits({.running = 1, .waiting = 5}).post_turn);
       submitter_is_done();
     }
     work();

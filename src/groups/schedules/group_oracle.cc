@@ -28,7 +28,6 @@ void GroupOracle::set_group_limit(std::size_t index, int limit) {
   Group& group = groups_[index];
   if (limit < group.limit) may_shrink(index);
   group.limit = group.least_limit = limit;
-  group.evicted = false;
   for (Permits* permits : all_permits_) {
     if (permits->group_ == index) permits->limit_changed();
   }
@@ -44,30 +43,9 @@ void GroupOracle::may_shrink(std::size_t index) {
 void GroupOracle::evict(std::size_t index) {
   Group& group = groups_[index];
   if (group.adapts) return;
-  group.evicted = true;
   group.concurrency = group.policy_concurrency;
   group.in_flight_limit = group.policy_in_flight_limit;
-  // A task that waits for room finds the limits anew when it enters its queue.
-  if (std::any_of(tasks_.begin(), tasks_.end(), [&](const auto& entry) {
-        const Task& task = entry.second;
-        return task.group == index && task.waits_for_room && task.waits();
-      })) {
-    may_be_found_anew(index);
-  }
-}
-
-void GroupOracle::may_be_found_anew(std::size_t index) {
-  Group& group = groups_[index];
-  if (!group.evicted) return;
-  const int limit = group.limit;
-  const int least = group.least_limit;
-  set_group_limit(index, std::max(limit, group.limit_to_find()));
-  group.least_limit = std::min(least, group.limit_to_find());
-  group.evicted = true;
-}
-
-void GroupOracle::found_anew(std::size_t index) {
-  if (groups_[index].evicted) set_group_limit(index, groups_[index].limit_to_find());
+  set_group_limit(index, group.limit_to_find());
 }
 
 void GroupOracle::set_global_limit(int limit) {
@@ -110,12 +88,9 @@ bool GroupOracle::may_close_a_cycle(const Task& task) {
                      [&](const std::string& waiter) { return may_be_a_cycle(waiter, task.id); });
 }
 
-void GroupOracle::enters(std::size_t index, std::string_view id) {
-  if (is_conflated(id)) return may_be_found_anew(index);  // only if it enters the queue
+void GroupOracle::enters(std::string_view id) {
+  if (is_conflated(id)) return;
   Task& task = this->task(id);
-  // A call that submits several tasks may end before it comes to this one, or is refused the wait for it.
-  const bool is_sure = !task.entry_unknown && !task.closed_a_cycle;
-  is_sure ? found_anew(index) : may_be_found_anew(index);
   task.enters = true;
   task.number = ++last_number_;
 }

@@ -51,7 +51,6 @@ class GroupOracle {
     // Its limit went down, or it had a task that costs more than 1: from then on a wait for a task of another group may
     // give the group's permit back, too.
     bool may_shrink = false;
-    bool evicted = false;  // the next submit finds the limits anew
     bool paused = false;
     bool was_shut_down = false;
     int running_units = 0;  // lower bound
@@ -116,9 +115,6 @@ class GroupOracle {
   void set_group_limits(std::size_t index, const GroupLimits& change);
   void may_shrink(std::size_t index);
   void evict(std::size_t index);
-  // Something looks the group's limits up.
-  void found_anew(std::size_t index);
-  void may_be_found_anew(std::size_t index);
   void set_global_limit(int limit);
   int global_limit() const { return global_limit_; }
   bool has_global_limit() const { return global_limit_ != kUnlimited; }
@@ -138,7 +134,7 @@ class GroupOracle {
   // ---- what the listener hears
   void submitted(std::size_t group, std::string_view id);
   // The listener has returned from on_submitted().
-  void enters(std::size_t group, std::string_view id);
+  void enters(std::string_view id);
   void started(std::size_t group, std::string_view id);
   // Whether the task that begins on this thread is run by its submitter: without permits, because it found no room.
   bool is_run_by_caller() const;

@@ -7,7 +7,7 @@ void GroupSchedule::on_submitted(std::string_view group, std::string_view id) {
   say("submitted", group, id);
   oracle_.submitted(schedule_group(group), id);
   listener_acts(id);
-  oracle_.enters(schedule_group(group), id);
+  oracle_.enters(id);
 }
 
 void GroupSchedule::on_started(std::string_view group, std::string_view id) {

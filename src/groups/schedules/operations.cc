@@ -84,7 +84,6 @@ void GroupSchedule::pause_or_resume(std::size_t index) {
   if (one_in(2)) {
     group.paused = !group.paused;
     say(group.paused ? "pause" : "resume", key);
-    if (group.paused) oracle_.found_anew(index);
     group.paused ? executor_->pause_group(key) : executor_->resume_group(key);
   } else {
     oracle_.pause_all(!oracle_.all_paused());
@@ -132,8 +131,8 @@ void GroupSchedule::change_global_limit() {
 
 void GroupSchedule::evict(std::size_t index) {
   say("evict", kScheduleGroups[index]);
-  executor_->evict_group(kScheduleGroups[index]);
   oracle_.evict(index);
+  executor_->evict_group(kScheduleGroups[index]);
 }
 
 void GroupSchedule::shut_down_group(std::size_t index) {
@@ -174,7 +173,6 @@ void GroupSchedule::make_future() {
 
 void GroupSchedule::pin_or_unpin(std::size_t index) {
   if (pins_[index]) return pins_[index].reset();
-  oracle_.found_anew(index);
   pins_[index] = std::make_shared<GroupHandle>(executor_->group(kScheduleGroups[index]));
 }
 
@@ -183,7 +181,7 @@ void GroupSchedule::pin_or_unpin(std::size_t index) {
 void GroupSchedule::about_to_submit(std::size_t index, std::string_view id) {
   if (!oracle_.unheard()) return;
   oracle_.submitted(index, id);
-  oracle_.enters(index, id);
+  oracle_.enters(id);
 }
 
 TaskOptions GroupSchedule::with_a_cost(std::size_t index, const std::string& id) {
