@@ -85,11 +85,12 @@ class GlobalGate {
   [[nodiscard]] Served set_limit(std::uint32_t limit) KEYWAY_EXCLUDES(lock_);
 
   // Whether a worker with a permit should give it back after its task: others stand in line for it, or
-  // more are out than the limit allows by now. relaxed: a hint.
+  // more are out than the limit allows by now. By shares, also if no permit is spare: a lane that is coming may need one, and
+  // a task without a permit of its own does not count in its lane's share. relaxed: a hint.
   bool contended() const {
-    if (in_line_.load(std::memory_order_relaxed) > 0)
-      return !spare_.load(std::memory_order_relaxed);
-    return over_.load(std::memory_order_relaxed);
+    if (in_line_.load(std::memory_order_relaxed) > 0) return true;
+    return shares_ ? !spare_.load(std::memory_order_relaxed)
+                   : over_.load(std::memory_order_relaxed);
   }
 
   struct Use {
@@ -137,7 +138,7 @@ class GlobalGate {
   const bool shares_;
   detail::Atomic<std::uint32_t> in_line_{0};
   detail::Atomic<bool> over_{false};
-  // By shares: permits are free. Lanes may stand in line meanwhile.
+  // By shares: permits are free.
   detail::Atomic<bool> spare_{false};
 
   SpinLock<LockRank::kGlobalGate> lock_;

@@ -109,6 +109,26 @@ TEST_F(GroupShares, AWeightHoldsForAGroupAtItsOwnLimit) {
   sim_.run_until_idle();
 }
 
+// The turn of one lane is in the ready queue while the tasks of the other one run.
+TEST_F(GroupShares, AWeightHoldsForTasksThatEndAtOnce) {
+  for (const int weight : {3, 9}) {
+    began_.clear();
+    make({.groups = {{"heavy", {.max_concurrency = 1, .weight = weight}}},
+          .default_group = {.max_concurrency = 1},
+          .global_max_in_flight = 1});
+    executor_->pause();
+    for (int i = 0; i < 400; ++i) {
+      for (const char* group : {"heavy", "light"}) {
+        EXPECT_TRUE(executor_->post(group, [this, group] { began_.push_back(group); }).ok());
+      }
+    }
+    executor_->resume();
+    while (began_.size() < 400) ASSERT_TRUE(sim_.run_one());
+    EXPECT_NEAR(began("heavy"), 400 * weight / (weight + 1), 20);
+    sim_.run_until_idle();
+  }
+}
+
 TEST_F(GroupShares, AGuaranteeHoldsForTasksThatEndInBursts) {
   GroupLimits vip = wide();
   vip.guaranteed = 10;

@@ -252,6 +252,11 @@ plant_bug(gate_share_lost "a group's lane loses its share while its turn is on i
   [[if (was_away) state.served_until]]
   [[if (was_away || planted("gate_share_lost")) state.served_until]])
 
+plant_bug(turn_takes_more_than_its_share "by shares a turn goes on although another lane is coming for the last permit"
+  src/groups/global_gate.h
+  [[return shares_ ? !spare_]]
+  [[return shares_ && !planted("turn_takes_more_than_its_share") ? !spare_]])
+
 plant_bug(gate_coming_not_awaited "a free permit goes to the next lane that comes, whatever the weights"
   src/groups/gate_line.h
   [[return coming_.empty() ||]]
