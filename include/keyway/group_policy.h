@@ -63,7 +63,7 @@ struct GroupLimits {
 
   // When groups compete for threads or for the global limit, one of weight 3 gets three times as many
   // turns as one of weight 1. Under a global limit, coroutines that end many at once get shares that are more even.
-  std::optional<int> weight{};  // at least 1; default 1
+  std::optional<int> weight{};  // 1 to 1,000; default 1
   // How many of the global limit the group can count on. While it does not use them, others may; it
   // gets the next permits that come free. Only for groups that the policy names, and in total no
   // more than the global limit. Without effect if there is no global limit.

@@ -17,6 +17,9 @@ Error out_of_range(const std::string& what, int value, int least) {
           what + " is " + std::to_string(value) + "; it must be at least " + std::to_string(least)};
 }
 
+// Above that, weights would be rounded too much: see GateLine.
+constexpr int kMaxWeight = 1'000;
+
 }  // namespace
 
 Result<void> detail::validate_limits(const GroupLimits& limits, const std::string& of) {
@@ -30,6 +33,11 @@ Result<void> detail::validate_limits(const GroupLimits& limits, const std::strin
     return out_of_range("queue_threshold" + of, *limits.queue_threshold, 0);
   }
   if (limits.weight.value_or(1) < 1) return out_of_range("weight" + of, *limits.weight, 1);
+  if (limits.weight.value_or(1) > kMaxWeight) {
+    return Error{ErrorCode::kInvalidArgument,
+                 "weight" + of + " is " + std::to_string(*limits.weight) + "; it must be at most " +
+                     std::to_string(kMaxWeight)};
+  }
   if (limits.guaranteed.value_or(0) < 0) {
     return out_of_range("guaranteed" + of, *limits.guaranteed, 0);
   }

@@ -407,6 +407,12 @@ INSTANTIATE_TEST_SUITE_P(
                       Invalid{"GroupThreshold",
                               {.groups = {{"x", {.queue_threshold = -1}}}},
                               "queue_threshold of group \"x\" is -1; it must be at least 0"},
+                      Invalid{"WeightZero",
+                              {.groups = {{"x", {.weight = 0}}}},
+                              "weight of group \"x\" is 0; it must be at least 1"},
+                      Invalid{"WeightTooLarge",
+                              {.groups = {{"x", {.weight = 1'001}}}},
+                              "weight of group \"x\" is 1001; it must be at most 1000"},
                       Invalid{"GlobalThreshold",
                               {.global_queue_threshold = -1},
                               "global_queue_threshold is -1; it must be at least 0"},
@@ -430,8 +436,10 @@ TEST(GroupPolicy, TheSmallestAndTheLargestLimitsAreValid) {
                            .global_queue_threshold = 0}
                    .validate()
                    .ok()));
-  const GroupLimits most{
-      .max_concurrency = kUnlimited, .max_in_flight = kUnlimited, .queue_threshold = kUnlimited};
+  const GroupLimits most{.max_concurrency = kUnlimited,
+                         .max_in_flight = kUnlimited,
+                         .queue_threshold = kUnlimited,
+                         .weight = 1'000};
   const GroupPolicy unlimited{.groups = {{"x", most}}, .default_group = most};
   EXPECT_TRUE(unlimited.validate().ok());
   EXPECT_EQ(peak_under(unlimited, "x"), 20);

@@ -252,6 +252,11 @@ plant_bug(gate_share_lost "a group's lane loses its share while its turn is on i
   [[if (was_away) state.served_until]]
   [[if (was_away || planted("gate_share_lost")) state.served_until]])
 
+plant_bug(weight_without_maximum "a weight may be so large that a turn's tasks or the lane's share overflow"
+  src/groups/group_policy.cc
+  [[if (limits.weight.value_or(1) > kMaxWeight) {]]
+  [[if (limits.weight.value_or(1) > kMaxWeight && !planted("weight_without_maximum")) {]])
+
 plant_bug(turn_takes_more_than_its_share "by shares a turn goes on although another lane is coming for the last permit"
   src/groups/global_gate.h
   [[return shares_ ? !spare_]]
