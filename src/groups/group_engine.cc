@@ -278,8 +278,11 @@ void GroupEngine::watch_end(TaskCore& task, TaskStatus status, TimePoint ended) 
   if (observer_ != nullptr) {
     observer_->ended(key, LaneTable::hash(key), ended - task.started());
   }
-  if (has_states_ && status == TaskStatus::kSuccess && GroupState::of(*task.lane()).adapts) {
-    adapt(*task.lane(), ended - task.started(), ended);
+  // What the caller runs needs no permit, and says nothing about the group's limit.
+  Lane* lane = task.lane();
+  if (has_states_ && lane != nullptr && status == TaskStatus::kSuccess &&
+      GroupState::of(*lane).adapts) {
+    adapt(*lane, ended - task.started(), ended);
   }
 }
 
@@ -360,9 +363,11 @@ void GroupEngine::end_of_callers(TaskCore& task, TaskStatus status) {
   if (status == TaskStatus::kFailed) counts.failed = 1;
   if (status == TaskStatus::kCancelled) counts.cancelled = 1;
   count_outside(task, counts);
+  const TimePoint ended = scheduler_.now();
+  if (watches_ends_) watch_end(task, status, ended);
   const QuietWatch::Use use(quiet_);  // replaces the use of run_by_caller(): a listener may drain
   quiet_.end();
-  complete(task, status, scheduler_.now());
+  complete(task, status, ended);
 }
 
 // REQUIRES: the task is not published, so that the listener can read its value.

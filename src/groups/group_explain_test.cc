@@ -165,6 +165,22 @@ TEST_F(ExplainTest, AnExecutorThatObservesKnowsItsBusiestGroupsAndTheirTimes) {
   EXPECT_FALSE(executor_->group_times("nobody"));
 }
 
+TEST_F(ExplainTest, WhatTheCallerRunsHasItsTimesToo) {
+  make({.default_group = {.queue_threshold = 0},
+        .rejection = RejectionPolicy::kCallerRuns,
+        .observe = true});
+  auto first = submit("g", "t", 1ms);
+  auto by_caller = submit("g", "t", 20ms);
+  EXPECT_TRUE(executor_->post("g", [] {}).ok());
+  sim_.run_until_idle();
+  const auto times = executor_->group_times("g");
+  ASSERT_TRUE(times);
+  EXPECT_EQ(times->started, 3U);
+  EXPECT_EQ(times->waiting.count, 3U);
+  EXPECT_EQ(times->running.count, 3U);
+  EXPECT_EQ(times->running.max, 20ms);
+}
+
 TEST_F(ExplainTest, HotGroupsAreFoundAmongManyInBoundedMemory) {
   make({.observe = true});
   for (int i = 0; i < 40'000; ++i) {

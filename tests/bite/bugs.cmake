@@ -252,6 +252,15 @@ plant_bug(gate_share_lost "a group's lane loses its share while its turn is on i
   [[if (was_away) state.served_until]]
   [[if (was_away || planted("gate_share_lost")) state.served_until]])
 
+plant_bug(callers_times_lost "what the caller runs has no running time in group_times()"
+  src/groups/group_engine.cc
+  [[const TimePoint ended = scheduler_.now();
+  if (watches_ends_) watch_end(task, status, ended);
+  const QuietWatch]]
+  [[const TimePoint ended = scheduler_.now();
+  if (watches_ends_ && !planted("callers_times_lost")) watch_end(task, status, ended);
+  const QuietWatch]])
+
 plant_bug(weight_without_maximum "a weight may be so large that a turn's tasks or the lane's share overflow"
   src/groups/group_policy.cc
   [[if (limits.weight.value_or(1) > kMaxWeight) {]]
