@@ -175,15 +175,14 @@ void GroupEngine::shutdown_group(std::string_view key) {
     quiet_.changed();
   }
   table_.unpin(*lane);
-  end_drained(std::move(endings), [&](const TaskCore& task) { return task.group_key() == key; });
+  end_drained(std::move(endings), key);
 }
 
-// Also asks the running tasks for which `wanted` holds to stop. A stop callback is user code, and may wait for a drained
+// Also asks the running tasks of the group, or all, to stop. A stop callback is user code, and may wait for a drained
 // task, or for another task that is to stop: so one queue has all of them, and helpers go on while a callback blocks.
-template <class Wanted>
-void GroupEngine::end_drained(std::vector<Ending> endings, Wanted wanted) {
+void GroupEngine::end_drained(std::vector<Ending> endings, std::optional<std::string_view> key) {
   std::vector<Ending> all;
-  for (detail::CoreReference& task : findable_.find(wanted)) {
+  for (detail::CoreReference& task : findable_.find(key)) {
     all.push_back({.task = task.release(), .asks_to_stop = true});
   }
   std::ranges::move(endings, std::back_inserter(all));
@@ -229,7 +228,7 @@ void GroupEngine::shutdown() {
     dispatch_.end_rates(aftermath);
     quiet_.changed();
   }
-  end_drained(std::move(endings), [](const TaskCore&) { return true; });
+  end_drained(std::move(endings), std::nullopt);
 }
 
 std::optional<TimePoint> GroupEngine::deadline_after(Duration timeout) const {

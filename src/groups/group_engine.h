@@ -180,8 +180,7 @@ class GroupEngine final : public LaneOwner,
   Rejected reject(detail::TaskCore& task);
   [[noreturn]] void refuse_closed(detail::TaskCore& task);
   std::vector<Ending> close_intake();
-  template <class Wanted>
-  void end_drained(std::vector<Ending> endings, Wanted wanted);
+  void end_drained(std::vector<Ending> endings, std::optional<std::string_view> key);
   void count_outside(const detail::TaskCore& task, const LaneCounts& counts);
 
   // Tasks with the same id: see group_conflation.cc.

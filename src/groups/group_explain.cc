@@ -235,10 +235,10 @@ void GroupEngine::explain_lane(Lane& lane, const Waiter* waiter, Explanation& wh
 // Finds the running tasks of the group; of all groups, if the global limit holds it back.
 void GroupEngine::find_holders(Explanation& why) {
   const TimePoint now = scheduler_.now();
-  const bool all = why.held_back_by == HeldBackBy::kGlobalLimit;
+  std::optional<std::string_view> key = why.group_key;
+  if (why.held_back_by == HeldBackBy::kGlobalLimit) key.reset();
   std::vector<std::pair<Explanation::Holder, const TaskCore*>> found;
-  findable_.for_each([&](const TaskCore& task) {
-    if (!all && task.group_key() != why.group_key) return;
+  findable_.for_each(key, [&](const TaskCore& task) {
     found.push_back({{.group_key = std::string(task.group_key()),
                       .task_id = std::string(task.task_id()),
                       .runs_for = now - task.started()},

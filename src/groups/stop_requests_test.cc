@@ -3,12 +3,15 @@
 #include <functional>
 #include <latch>
 #include <mutex>
+#include <string>
 #include <thread>
 
 #include <gtest/gtest.h>
 
 #include "keyway/group_executor.h"
+#include "keyway/testing/sim_scheduler.h"
 #include "support/own_process.h"
+#include "support/scale.h"
 
 namespace keyway {
 namespace {
@@ -122,6 +125,24 @@ TEST(StopRequests, ARejectionHandlerThatOutlastsTheShutdownStartsNothing) {
     submitter.join();
     EXPECT_FALSE(ran);
   });
+}
+
+TEST(StopRequests, OfOneGroupCostTheSameHoweverManyTasksOfOthersRun) {
+  const auto seconds = [](int count) {
+    testing::SimScheduler sim;
+    GroupExecutor executor({}, sim);
+    const auto run = []() -> Task<void> { co_await sleep_for(1h); };
+    const auto key = [](int i) { return "g-" + std::to_string(i); };
+    for (int i = 0; i < count; ++i) EXPECT_TRUE(executor.post(key(i), run).ok());
+    sim.run_ready();
+    const double began = cpu_seconds();
+    for (int i = 0; i < count; ++i) executor.shutdown_group(key(i));
+    const double took = cpu_seconds() - began;
+    sim.run_ready();
+    EXPECT_EQ(executor.stats().running, 0U);
+    return took;
+  };
+  expect_cost_stays(seconds, 200, 10'000);
 }
 
 }  // namespace

@@ -252,6 +252,14 @@ plant_bug(gate_share_lost "a group's lane loses its share while its turn is on i
   [[if (was_away) state.served_until]]
   [[if (was_away || planted("gate_share_lost")) state.served_until]])
 
+plant_bug(shutdown_looks_at_all "shutdown_group() looks at the running tasks of all groups"
+  src/groups/running_tasks.h
+  [[lower_bound({group, nullptr});]]
+  [[lower_bound({planted("shutdown_looks_at_all") ? 0 : group, nullptr});]]
+  AND
+  [[if (key && place->first != group) break;]]
+  [[if (key && place->first != group && !planted("shutdown_looks_at_all")) break;]])
+
 plant_bug(callers_times_lost "what the caller runs has no running time in group_times()"
   src/groups/group_engine.cc
   [[const TimePoint ended = scheduler_.now();
