@@ -123,7 +123,7 @@ class GroupExecutor : public SubmitWays<GroupExecutor, std::string_view> {
   // While a group, or all, are paused, tasks are taken in but none begins; those that run go on.
   void pause_group(std::string_view group_key);
   void resume_group(std::string_view group_key);
-  void pause();
+  void pause();  // a task that a worker has come for may still begin; not so pause_group()
   void resume();
 
   // Waits until a group, or the executor, has no tasks, including tasks that are submitted
