@@ -147,8 +147,8 @@ class EmptyAgainstATaskThatMovesOn final : public TableScenario {
     require(LaneTable::enter(lane, waiters_[stay]).needs_turn != nullptr, "the lane has a turn");
     require(lane.take().waiter == &waiters_[stay], "another waiter is in the lane");
   }
-  Lane& a_ = table_.pin("a", LaneTable::hash("a"), kLimits);
-  Lane& b_ = table_.pin("b", LaneTable::hash("b"), kLimits);
+  Lane& a_ = *table_.pin("a", LaneTable::hash("a"), kLimits);
+  Lane& b_ = *table_.pin("b", LaneTable::hash("b"), kLimits);
   std::array<Waiter, 3> waiters_;
   bool ended_ = false;
 };
