@@ -121,6 +121,10 @@ class KeyLocks {
   // is asked to stop meanwhile. With a timeout (see keyway/when_any.h):
   //   auto lock = locks.lock_async(key);
   //   Guard guard = co_await with_timeout(1s, lock);
+  // A coroutine of another library that had to wait goes on on a thread of a pool of Keyway's own, or as an item of the
+  // simulation or event loop in which the lock was released: never inside the release. Nobody knows it as an operation. So
+  // a guard that it gets here does not let it enter again, and what it takes by lock() belongs to what it does until its
+  // next suspension.
   [[nodiscard]] LockAwaiter lock_async(std::string_view key, LockMode mode = LockMode::kExclusive);
 
   // All of these keys, in an order of its own: whoever locks no other way cannot get into a cycle

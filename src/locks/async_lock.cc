@@ -1,52 +1,24 @@
 #include "locks/async_lock.h"
 
-#include <deque>
 #include <string>
 #include <utility>
 
 #include "keyway/thread_pool.h"
-#include "runtime/thread_context.h"
 
 namespace keyway::detail {
 
-// The coroutines that this thread has to resume. They are not keyway::Tasks, so they have no
-// scheduler.
-class AsyncLock::Line final : ThreadContext::Deferred {
- public:
-  static void resume(AsyncLock& lock) {
-    ThreadContext& here = ThreadContext::here();
-    if (here.deferred != nullptr) return static_cast<Line*>(here.deferred)->locks_.push_back(&lock);
-    Line line;
-    line.locks_.push_back(&lock);
-    here.deferred = &line;
-    while (!line.locks_.empty()) {
-      const std::coroutine_handle<> next = line.locks_.front()->coroutine_;
-      line.locks_.pop_front();
-      next.resume();
-    }
-    here.deferred = nullptr;
-  }
-  // Calls `tell`, which may grant locks. The coroutines go on on threads of the background pool.
-  template <class Tell>
-  static void resume_elsewhere(Tell tell) {
-    ThreadContext& here = ThreadContext::here();
-    if (here.deferred != nullptr) return tell();
-    Line line;
-    here.deferred = &line;
-    tell();
-    here.deferred = nullptr;
-    line.hand_over();
-  }
+namespace {
 
- private:
-  void hand_over() noexcept override {
-    for (AsyncLock* lock : std::exchange(locks_, {})) {
-      lock->resumption_.post(lock->coroutine_, background_pool());
-    }
-  }
+// Where a coroutine goes on that is not a keyway::Task: never on the stack of the caller, which has just released the lock
+// or ended a wait, and is in the middle of an operation. A driven scheduler runs the coroutine itself, as it runs everything.
+Scheduler& scheduler_of_foreign() {
+  Scheduler* const here = Scheduler::current();
+  if (here == nullptr) return background_pool();
+  Scheduler* const background = here->background();
+  return background != nullptr ? *background : *here;
+}
 
-  std::deque<AsyncLock*> locks_;
-};
+}  // namespace
 
 AsyncLock::AsyncLock(LockTable& table, std::string_view key, std::size_t hash, LockMode wanted,
                      const TaskContext* context)
@@ -87,28 +59,20 @@ LockTable::Held AsyncLock::end() {
   return {entry, operation->id(), mode};
 }
 
-// A stop callback must not run code of the user: the cancelled task waits for the end of the callback.
 void AsyncLock::stop() {
-  Line::resume_elsewhere([this] {
-    (void)table_.withdraw(hash_, *this, /*cancels=*/true,
-                          [](LockWaiter& waiter) { static_cast<AsyncLock&>(waiter).leave_line(); });
-  });
+  if (table_.withdraw(hash_, *this, /*cancels=*/true)) leave_line();
 }
 
 void AsyncLock::leave_line() {
   if (first_has_come_.exchange(true, std::memory_order_acq_rel)) wait_.end(*this);
 }
 
-// A coroutine without a scheduler goes on on the thread that released the lock. If that thread is
-// inside such a coroutine already, the new one waits until the first returns, so that the stack
-// does not grow with the number of waiters; if the first one blocks, a thread of the background
-// pool resumes the new one.
 void AsyncLock::wake() noexcept {
-  context_ != nullptr ? resumption_.post(coroutine_, *context_) : Line::resume(*this);
-}
-
-void tell_granted_elsewhere(Waiter* chain) noexcept {
-  AsyncLock::Line::resume_elsewhere([chain] { LockWaiter::tell_granted(chain); });
+  if (context_ != nullptr) {
+    resumption_.post(coroutine_, *context_);
+  } else {
+    resumption_.post(coroutine_, scheduler_of_foreign());
+  }
 }
 
 }  // namespace keyway::detail

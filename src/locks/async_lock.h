@@ -19,8 +19,7 @@ namespace keyway::detail {
 
 class AsyncLock final : public LockWaiter, private Wakeup {
  public:
-  // `context`: null for a coroutine that is not a keyway::Task. The thread that releases the lock
-  // resumes such a coroutine.
+  // `context`: null for a coroutine that is not a keyway::Task.
   AsyncLock(LockTable& table, std::string_view key, std::size_t hash, LockMode wanted,
             const TaskContext* context);
 
@@ -30,15 +29,12 @@ class AsyncLock final : public LockWaiter, private Wakeup {
   LockTable::Held end();
 
  private:
-  friend void tell_granted_elsewhere(Waiter* chain) noexcept;
-  class Line;
   struct OnStop {
     AsyncLock* lock;
     void operator()() const { lock->stop(); }
   };
 
   void granted() noexcept override { leave_line(); }
-  bool resumes_inline() const noexcept override { return context_ == nullptr; }
   void stop();
   // It stood in line, and does no more.
   void leave_line();

@@ -72,7 +72,7 @@ TEST(LockHandOver, ALockOfACoroutineOutsideOfTasksNeedsAThread) {
   });
 }
 
-// A foreign coroutine goes on within the release of the lock. The task that shares the lock with it is woken before.
+// A foreign coroutine and a task get a shared lock at the same time.
 ForeignCoroutine lock_shared_and_join(KeyLocks& locks, TaskHandle<void>& task, std::latch& joined) {
   {
     const KeyLocks::Guard guard = co_await locks.lock_async("k", LockMode::kShared);

@@ -1,5 +1,6 @@
 // Locks held by tasks that gave permits back and want them again: who waits for such a lock must leave them their way
 // back. Each of these tests hung before.
+#include <latch>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -220,21 +221,26 @@ ForeignCoroutine second(KeyLocks& locks, bool& took) {
   took = true;
 }
 
-ForeignCoroutine first(KeyLocks& locks, bool& second_took) {
-  KeyLocks::Guard m = co_await locks.lock_async("m");
-  second(locks, second_took);  // stands in line for m
-  const KeyLocks::Guard k = co_await locks.lock_async("k");
-  m.release();
-  m = locks.lock("m");  // needs its next owner to run
+ForeignCoroutine first(KeyLocks& locks, bool& second_took, std::latch& over) {
+  {
+    KeyLocks::Guard m = co_await locks.lock_async("m");
+    second(locks, second_took);  // stands in line for m
+    const KeyLocks::Guard k = co_await locks.lock_async("k");
+    m.release();
+    m = locks.lock("m");  // needs its next owner to run
+  }
+  over.count_down();
 }
 
 TEST(LockReturns, AForeignCoroutineMayWaitForALockThatItHasReleased) {
   expect_ends([] {
     KeyLocks locks;
     bool second_took = false;
+    std::latch over(1);
     KeyLocks::Guard k = locks.lock("k");
-    first(locks, second_took);
+    first(locks, second_took, over);
     k.release();
+    over.wait();
     EXPECT_TRUE(second_took);
   });
 }

@@ -165,8 +165,7 @@ LockTable::Entered LockTable::acquire_or_wait(std::string_view key, std::size_t 
   return entry->waiters.front() == &waiter ? Entered::kIsFirst : Entered::kWaits;
 }
 
-bool LockTable::withdraw(std::size_t hash, LockWaiter& waiter, bool cancels,
-                         void (*left)(LockWaiter&)) {
+bool LockTable::withdraw(std::size_t hash, LockWaiter& waiter, bool cancels) {
   Shard& shard = shard_of(hash);
   News news;
   {
@@ -180,7 +179,6 @@ bool LockTable::withdraw(std::size_t hash, LockWaiter& waiter, bool cancels,
     waiter.cancelled = cancels;
     news = pass_on(shard, *waiter.entry);
   }
-  left(waiter);
   news.tell();
   return true;
 }

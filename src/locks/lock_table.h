@@ -80,11 +80,8 @@ class LockTable {
   // Who has to wait stands in line behind all others, or before them if it holds the lock in some way already.
   enum class Entered { kHasIt, kIsFirst, kWaits, kCancelled };  // kIsFirst: in line
   Entered acquire_or_wait(std::string_view key, std::size_t hash, LockWaiter& waiter);
-  // True if it still stood in line. If it `cancels`, it does not get into it later either. `left` is called, under no lock,
-  // before waiters behind it are told of their grants: that may run code of the user.
-  bool withdraw(
-      std::size_t hash, LockWaiter& waiter, bool cancels = false,
-      void (*left)(LockWaiter&) = [](LockWaiter&) {});
+  // True if it still stood in line. If it `cancels`, it does not get into it later either.
+  bool withdraw(std::size_t hash, LockWaiter& waiter, bool cancels = false);
 
   // What one hold was, as long as it is not given back.
   struct Held {

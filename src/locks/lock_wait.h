@@ -12,9 +12,6 @@
 
 namespace keyway::detail {
 
-// LockWaiter::tell_granted() for a caller in the middle of something: it runs no code of the user.
-void tell_granted_elsewhere(Waiter* chain) noexcept;
-
 class LockWait final : private WantedLock {
  public:
   LockWait(LockTable& table, std::string_view key, std::size_t hash, LockWaiter& waiter)
@@ -53,10 +50,10 @@ class LockWait final : private WantedLock {
   std::uint64_t id() const override { return table_.lock_id(hash_); }
   std::vector<std::uint64_t> in_the_way_of(const Operation& waiter) const override;
   Granted look_again() override {
-    return {table_.look_again(key_, hash_), &tell_granted_elsewhere};
+    return {table_.look_again(key_, hash_), &LockWaiter::tell_granted};
   }
   Granted refuse(Error error) override {
-    return {table_.refuse(hash_, waiter_, std::move(error)), &tell_granted_elsewhere};
+    return {table_.refuse(hash_, waiter_, std::move(error)), &LockWaiter::tell_granted};
   }
   std::string name() const override { return "key \"" + std::string(key_) + '"'; }
 

@@ -12,7 +12,9 @@ void Resumption::run(Turn&) {
   // The coroutine may end and take this object with it.
   const std::coroutine_handle<> coroutine = std::exchange(coroutine_, nullptr);
   if (context_ != nullptr) return resume_as(context_->operation, coroutine);
-  // A foreign coroutine is not work of the scheduler, and may block: a drain does not wait for it.
+  // A foreign coroutine is not work of the scheduler, and may block: a drain does not wait for it. What
+  // it locks here is not the thread's, which resumes others, too.
+  const CurrentTaskScope own(nullptr);
   const BlockingRegion region;
   coroutine.resume();
 }

@@ -842,6 +842,21 @@ plant_bug(lane_freed_while_pinned "a lane is freed while it is pinned"
   [[if (lane->pins_ > 0) return false;]]
   [[if (lane->pins_ > 0 && !planted("lane_freed_while_pinned")) return false;]])
 
+plant_bug(foreign_coroutine_in_release "a foreign coroutine that gets a lock goes on within the release"
+  src/locks/async_lock.cc
+  [[  } else {
+    resumption_.post(]]
+  [[  } else if (planted("foreign_coroutine_in_release")) {
+    coroutine_.resume();
+  } else {
+    resumption_.post(]])
+
+plant_bug(foreign_coroutine_is_its_thread "what a foreign coroutine locks belongs to the thread that resumes it"
+  src/runtime/task.cc
+  [[const CurrentTaskScope own(nullptr);]]
+  [[std::optional<CurrentTaskScope> own;
+  if (!planted("foreign_coroutine_is_its_thread")) own.emplace(nullptr);]])
+
 plant_bug(join_reads_engine "a join that is over reads the engine, which may be gone"
   src/groups/group_wait.cc
   [[  wait.end(driven);]]

@@ -22,29 +22,14 @@ class LockWaiter : public Waiter {
   LockWaiter(const LockWaiter&) = delete;
   LockWaiter& operator=(const LockWaiter&) = delete;
 
-  // Told once, under no lock, that the lock is its own, or that its wait is refused. May destroy it.
+  // Told once, under no lock, that the lock is its own, or that its wait is refused. Runs no code of the user: it wakes a
+  // thread, or posts a coroutine. It may be destroyed meanwhile.
   virtual void granted() noexcept = 0;
-  // Whether granted() runs code of the user.
-  virtual bool resumes_inline() const noexcept { return false; }
-  // Tells a chain of waiters, linked by `next`: first those whose granted() runs no code of the user, because that code may
-  // wait for the others.
+  // Tells a chain of waiters, linked by `next`.
   static void tell_granted(Waiter* chain) noexcept {
-    Waiter* inline_ones = nullptr;
-    Waiter** last = &inline_ones;
     while (chain != nullptr) {
       auto& waiter = static_cast<LockWaiter&>(*chain);
       chain = chain->next;
-      if (waiter.resumes_inline()) {
-        *last = &waiter;
-        last = &waiter.next;
-      } else {
-        waiter.granted();
-      }
-    }
-    *last = nullptr;
-    while (inline_ones != nullptr) {
-      auto& waiter = static_cast<LockWaiter&>(*inline_ones);
-      inline_ones = inline_ones->next;
       waiter.granted();
     }
   }
