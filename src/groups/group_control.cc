@@ -6,6 +6,7 @@
 #include "groups/blocked_wait.h"
 #include "groups/group_engine.h"
 #include "runtime/current_task.h"
+#include "runtime/time_after.h"
 
 namespace keyway {
 
@@ -232,9 +233,8 @@ void GroupEngine::shutdown() {
 }
 
 std::optional<TimePoint> GroupEngine::deadline_after(Duration timeout) const {
-  const TimePoint now = scheduler_.now();
-  if (timeout > TimePoint::max() - now) return std::nullopt;
-  return now + timeout;
+  const TimePoint deadline = time_after(scheduler_.now(), timeout);
+  return bound_of(&deadline) != nullptr ? std::optional(deadline) : std::nullopt;
 }
 
 bool GroupEngine::shutdown(Duration timeout) {

@@ -1,6 +1,7 @@
 #include "keyway/group_executor.h"
 
 #include "groups/group_engine.h"
+#include "runtime/time_after.h"
 
 namespace keyway {
 
@@ -16,8 +17,7 @@ std::optional<RejectionReason> try_enqueue(const GroupPlace& place, TaskCore& ta
 
 Result<void> try_enqueue_for(const GroupPlace& place, TaskCore& task, Duration timeout) {
   const TimePoint deadline = deadline_after(task, timeout);
-  return place.engine->enqueue_before(task, place.hash,
-                                      deadline == TimePoint::max() ? nullptr : &deadline);
+  return place.engine->enqueue_before(task, place.hash, bound_of(&deadline));
 }
 
 void set_options(TaskCore& task, const TaskOptions& options) {

@@ -29,6 +29,7 @@ Result<Waited> GroupEngine::wait(TaskCore& task, const TimePoint* deadline, std:
   // When the task is done, another thread may destroy the engine and the scheduler.
   Scheduler* const driven = scheduler_.is_driven() ? &scheduler_ : nullptr;
   if (driven == nullptr && spin_for(task, kSpinsForTask, 0)) return Waited::kDone;
+  deadline = bound_of(deadline);
   BlockedWait wait;
   if (Result<void> begun = wait.begin(task, /*bounded=*/deadline != nullptr); !begun) {
     return begun.error();

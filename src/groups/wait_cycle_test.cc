@@ -50,6 +50,23 @@ TEST(WaitCycle, ATaskCannotWaitForItself) {
   EXPECT_TRUE(self.join().value());
 }
 
+// A timeout without an end is no timeout.
+TEST(WaitCycle, ATaskCannotWaitForItselfForAnUnlimitedTime) {
+  expect_ends([] {
+    GroupExecutor executor({});
+    std::latch go(1);
+    TaskHandle<bool> self;
+    self = executor.submit("a", "1", [&] {
+      go.wait();
+      return is_refused_as_cycle([&] { (void)self.join_for(Duration::max()); }) &&
+             is_refused_as_cycle([&] { (void)self.await_for(Duration::max()); });
+    });
+    go.count_down();
+    EXPECT_TRUE(executor.shutdown(1h));
+    EXPECT_TRUE(self.join().value());
+  });
+}
+
 // One serial group per name. The first task of each waits for the second one of the next, which
 // stands behind the first. Gives how many of these waits were refused.
 int cycle_of(const std::vector<GroupExecutor*>& executors, const std::vector<std::string>& groups,

@@ -129,17 +129,17 @@ KeyLocks::Guard KeyLocks::try_lock_for(std::string_view key, Duration timeout, L
 KeyLocks::Guard KeyLocks::lock_waiting(std::string_view key, std::size_t hash,
                                        const Operation& operation, LockMode mode,
                                        const Duration* timeout, std::stop_token stop) {
-  BlockedThread waiter(&operation, mode, timeout != nullptr);
+  const TimePoint now = now_of(operation.scheduler());
+  const TimePoint deadline = timeout == nullptr ? TimePoint::max() : time_after(now, *timeout);
+  const TimePoint* const until = bound_of(&deadline);
+  BlockedThread waiter(&operation, mode, /*leaves=*/until != nullptr);
   detail::LockWait wait(*table_, key, hash, waiter);
-  waiter.since = now_of(operation.scheduler());
-  const TimePoint deadline =
-      timeout == nullptr ? TimePoint::max() : time_after(waiter.since, *timeout);
+  waiter.since = now;
   if (const Result<void> begun = wait.begin(/*blocks=*/true); !begun) {
     if (table_->withdraw(hash, waiter)) throw Exception(begun.error());
   }
   if (wait.stands_in_line()) {
     const bool is_first = wait.entered() == LockTable::Entered::kIsFirst;
-    const TimePoint* until = deadline != TimePoint::max() ? &deadline : nullptr;
     const WaitEnd end = waiter.wait(is_first, until, stop);
     if (end != WaitEnd::kDone) {
       if (table_->withdraw(hash, waiter)) {

@@ -35,6 +35,27 @@ std::string refusal(Call call) {
   return {};
 }
 
+// A timeout without an end is no timeout.
+TEST(LockCycle, IsRefusedAlsoIfBothWaitForAnUnlimitedTime) {
+  expect_ends([] {
+    KeyLocks locks;
+    std::latch both_hold(2);
+    std::atomic<int> refused = 0;
+    const auto lock_both = [&](std::string_view first, std::string_view second) {
+      const KeyLocks::Guard guard = locks.lock(first);
+      both_hold.arrive_and_wait();
+      const std::string error =
+          refusal([&] { EXPECT_TRUE(locks.try_lock_for(second, Duration::max())); });
+      if (!error.empty()) ++refused;
+    };
+    std::thread one([&] { lock_both("a", "b"); });
+    std::thread other([&] { lock_both("b", "a"); });
+    one.join();
+    other.join();
+    EXPECT_EQ(refused, 1);
+  });
+}
+
 TEST(LockCycle, OfTwoThreadsIsRefusedToOneAndNamed) {
   KeyLocks locks;
   std::latch both_hold(2);

@@ -10,4 +10,9 @@ inline TimePoint time_after(TimePoint start, Duration duration) {
   return duration > TimePoint::max() - start ? TimePoint::max() : start + duration;
 }
 
+// Null also for a deadline that never passes: a wait with it is not bounded.
+inline const TimePoint* bound_of(const TimePoint* deadline) {
+  return deadline != nullptr && *deadline != TimePoint::max() ? deadline : nullptr;
+}
+
 }  // namespace keyway

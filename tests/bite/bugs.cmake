@@ -857,6 +857,11 @@ plant_bug(foreign_coroutine_is_its_thread "what a foreign coroutine locks belong
   [[std::optional<CurrentTaskScope> own;
   if (!planted("foreign_coroutine_is_its_thread")) own.emplace(nullptr);]])
 
+plant_bug(unlimited_timeout_is_a_bound "a wait with a timeout that never ends counts as one that ends by itself"
+  src/runtime/time_after.h
+  [[*deadline != TimePoint::max() ?]]
+  [[(*deadline != TimePoint::max() || planted("unlimited_timeout_is_a_bound")) ?]])
+
 plant_bug(join_reads_engine "a join that is over reads the engine, which may be gone"
   src/groups/group_wait.cc
   [[  wait.end(driven);]]
