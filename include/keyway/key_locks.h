@@ -124,7 +124,8 @@ class KeyLocks {
   // A coroutine of another library that had to wait goes on on a thread of a pool of Keyway's own, or as an item of the
   // simulation or event loop in which the lock was released: never inside the release. Nobody knows it as an operation. So
   // a guard that it gets here does not let it enter again, and what it takes by lock() belongs to what it does until its
-  // next suspension.
+  // next suspension. It may be destroyed while it stands in line, but not once the lock is its own and it is about to go on:
+  // that ends the program.
   [[nodiscard]] LockAwaiter lock_async(std::string_view key, LockMode mode = LockMode::kExclusive);
 
   // All of these keys, in an order of its own: whoever locks no other way cannot get into a cycle

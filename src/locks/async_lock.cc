@@ -3,6 +3,7 @@
 #include <string>
 #include <utility>
 
+#include "keyway/detail/check.h"
 #include "keyway/thread_pool.h"
 
 namespace keyway::detail {
@@ -29,6 +30,15 @@ AsyncLock::AsyncLock(LockTable& table, std::string_view key, std::size_t hash, L
       context_(context),
       wait_(table, key, hash, *this) {}
 
+AsyncLock::~AsyncLock() {
+  if (coroutine_ == nullptr) return;
+  on_stop_.reset();  // waits for a callback that runs elsewhere just now
+  const bool stood_in_line = entry == nullptr || table_.withdraw(hash_, *this);
+  KEYWAY_CHECK(
+      stood_in_line,
+      "a coroutine is destroyed that is about to go on, because its wait for a lock is over");
+}
+
 bool AsyncLock::begin(std::coroutine_handle<> coroutine) {
   coroutine_ = coroutine;
   since = context_ != nullptr ? context_->scheduler->now() : std::chrono::steady_clock::now();
@@ -36,7 +46,10 @@ bool AsyncLock::begin(std::coroutine_handle<> coroutine) {
     on_stop_.emplace(context_->stop, OnStop{this});
   }
   const Result<void> begun = wait_.begin(/*blocks=*/false);
-  if (!begun && table_.withdraw(hash_, *this)) throw Exception(begun.error());
+  if (!begun && table_.withdraw(hash_, *this)) {
+    coroutine_ = nullptr;
+    throw Exception(begun.error());
+  }
   // acq_rel: `cancelled` is written before leave_line(), and read after it.
   const bool goes_on =
       !wait_.stands_in_line() || first_has_come_.exchange(true, std::memory_order_acq_rel);
@@ -47,6 +60,7 @@ bool AsyncLock::begin(std::coroutine_handle<> coroutine) {
 }
 
 LockTable::Held AsyncLock::end() {
+  coroutine_ = nullptr;
   on_stop_.reset();  // waits for a callback that runs elsewhere just now
   wait_.forget();
   if (refusal != nullptr) throw Exception(*std::move(refusal));

@@ -22,6 +22,8 @@ class AsyncLock final : public LockWaiter, private Wakeup {
   // `context`: null for a coroutine that is not a keyway::Task.
   AsyncLock(LockTable& table, std::string_view key, std::size_t hash, LockMode wanted,
             const TaskContext* context);
+  // REQUIRES: if the coroutine has not gone on, it stands in line: it leaves the line.
+  ~AsyncLock();
 
   // True if the coroutine is to be suspended. Throws Exception (kWaitCycle).
   bool begin(std::coroutine_handle<> coroutine);
@@ -44,7 +46,7 @@ class AsyncLock final : public LockWaiter, private Wakeup {
   const std::string_view key_;
   const std::size_t hash_;
   const TaskContext* const context_;
-  std::coroutine_handle<> coroutine_;
+  std::coroutine_handle<> coroutine_;  // until it goes on
   Resumption resumption_;
   LockWait wait_;
   // begin() may still be at work when it is told that the lock is its own: the second of the two goes on.

@@ -126,6 +126,39 @@ TEST(ForeignCoroutine, MayWaitForTheNextOwnerOfItsLock) {
   });
 }
 
+OwnedCoroutine take(KeyLocks& locks) {
+  const KeyLocks::Guard guard = co_await locks.lock_async("k");
+}
+
+TEST(ForeignCoroutine, LeavesTheLineWhenItIsDestroyed) {
+  KeyLocks locks;
+  {
+    const KeyLocks::Guard guard = locks.lock("k");
+    {
+      const OwnedCoroutine waits = take(locks);
+      EXPECT_EQ(locks.explain("k").waiting, 1U);
+    }
+    EXPECT_EQ(locks.explain("k").waiting, 0U);
+  }
+  EXPECT_EQ(locks.active_lock_count(), 0U);
+}
+
+TEST(ForeignCoroutine, IsNotDestroyedWhenItHasGotTheLock) {
+  SimScheduler sim;
+  const auto destroy = [&] {
+    KeyLocks locks;
+    GroupExecutor executor({}, sim);
+    auto task = executor.submit("g", [&] {
+      KeyLocks::Guard guard = locks.lock("k");
+      const OwnedCoroutine waits = take(locks);
+      guard.release();  // the coroutine is posted
+    });
+    (void)task.join();
+  };
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_DEATH(destroy(), "about to go on");
+}
+
 ForeignCoroutine note(KeyLocks& locks, LockMode mode, std::vector<std::string>& events) {
   const KeyLocks::Guard guard = co_await locks.lock_async("k", mode);
   EXPECT_EQ(detail::Operation::current().task(), nullptr);

@@ -862,6 +862,11 @@ plant_bug(unlimited_timeout_is_a_bound "a wait with a timeout that never ends co
   [[*deadline != TimePoint::max() ?]]
   [[(*deadline != TimePoint::max() || planted("unlimited_timeout_is_a_bound")) ?]])
 
+plant_bug(destroyed_waiter_stays_in_line "a coroutine that is destroyed while it waits for a lock stays in line"
+  src/locks/async_lock.cc
+  [[  if (coroutine_ == nullptr) return;]]
+  [[  if (coroutine_ == nullptr || planted("destroyed_waiter_stays_in_line")) return;]])
+
 plant_bug(join_reads_engine "a join that is over reads the engine, which may be gone"
   src/groups/group_wait.cc
   [[  wait.end(driven);]]
