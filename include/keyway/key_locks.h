@@ -90,7 +90,8 @@ struct KeyLocksOptions {
   //   Lock acquired for key: project-1
   //   Releasing lock for key: project-1 (signal: onComplete)
   //   Lock released for key: project-1
-  // The signal is known of with_lock() alone: onComplete, onError or cancel.
+  // The signal is known of with_lock() alone: onComplete, onError or cancel. The last line of a release comes when the lock
+  // is free already, perhaps after the KeyLocks is destroyed by its next holder.
   std::function<void(std::string_view line)> debug_log;
 };
 
@@ -170,11 +171,15 @@ class KeyLocks {
   void release(const Guard& guard, const char* signal) noexcept;
   void release_logging(const Guard& guard, const char* signal) noexcept;
   void unlock(std::string_view key, LockMode mode);
-  void log(std::string_view before, std::string_view key, const char* signal = nullptr) const;
+  static void log(const KeyLocksOptions& options, std::string_view before, std::string_view key,
+                  const char* signal = nullptr);
+  void log(std::string_view before, std::string_view key, const char* signal = nullptr) const {
+    log(*options_, before, key, signal);
+  }
   void log_acquired(std::string_view key) const;
   void log_acquiring(std::string_view key, std::size_t hash) const;
 
-  const KeyLocksOptions options_;
+  const std::shared_ptr<const KeyLocksOptions> options_;  // shared with releases that log
   const bool logs_;
   const std::unique_ptr<detail::LockTable> table_;
 };

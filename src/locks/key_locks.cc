@@ -76,8 +76,8 @@ TimePoint now_of(const Scheduler* scheduler) {
 }  // namespace
 
 KeyLocks::KeyLocks(KeyLocksOptions options)
-    : options_(std::move(options)),
-      logs_(static_cast<bool>(options_.debug_log)),
+    : options_(std::make_shared<const KeyLocksOptions>(std::move(options))),
+      logs_(static_cast<bool>(options_->debug_log)),
       table_(std::make_unique<LockTable>()) {}
 
 KeyLocks::~KeyLocks() = default;
@@ -234,18 +234,23 @@ void KeyLocks::release_logging(const Guard& guard, const char* signal) noexcept 
   operation.count_release(guard.operation_, table_->lock_id(guard.entry_->hash));
   const std::string key(guard.entry_->key());
   log("Releasing lock for key: ", key, signal);
+  const auto options = options_;  // the next holder may destroy this object
   table_->release({guard.entry_, guard.operation_, guard.mode_});
-  log("Lock released for key: ", key);
+  log(*options, "Lock released for key: ", key);
 }
 
 void KeyLocks::unlock(std::string_view key, LockMode mode) {
   const Operation& operation = detail::CurrentTaskScope::current();
   if (logs_) log("Releasing lock for key: ", key);
   const std::size_t hash = LockTable::hash(key);
+  const std::uint64_t lock_id = table_->lock_id(hash);
+  // The next holder may destroy this object, and that of the key.
+  const auto options = logs_ ? options_ : nullptr;
+  const std::string name(logs_ ? key : std::string_view());
   const std::optional<std::uint64_t> owner = table_->release_one(key, hash, operation.id(), mode);
   KEYWAY_CHECK(owner.has_value(), "a KeyLock is unlocked that is not held");
-  operation.count_release(*owner, table_->lock_id(hash));
-  if (logs_) log("Lock released for key: ", key);
+  operation.count_release(*owner, lock_id);
+  if (options != nullptr) log(*options, "Lock released for key: ", name);
 }
 
 std::string_view KeyLocks::Guard::key() const {
@@ -316,12 +321,13 @@ LockExplanation KeyLocks::explain(std::string_view key) const {
   return explanation;
 }
 
-void KeyLocks::log(std::string_view before, std::string_view key, const char* signal) const {
+void KeyLocks::log(const KeyLocksOptions& options, std::string_view before, std::string_view key,
+                   const char* signal) {
   std::string line(before);
   line += key;
   if (signal != nullptr) line.append(" (signal: ").append(signal).append(")");
   try {
-    options_.debug_log(line);
+    options.debug_log(line);
   } catch (...) {  // a log only watches
   }
 }

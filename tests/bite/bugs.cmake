@@ -867,6 +867,13 @@ plant_bug(destroyed_waiter_stays_in_line "a coroutine that is destroyed while it
   [[  if (coroutine_ == nullptr) return;]]
   [[  if (coroutine_ == nullptr || planted("destroyed_waiter_stays_in_line")) return;]])
 
+plant_bug(log_of_destroyed_locks "a release that logs reads the KeyLocks, which may be gone"
+  src/locks/key_locks.cc
+  [[guard.mode_});
+  log(*options, "Lock released for key: ", key);]]
+  [[guard.mode_});
+  planted("log_of_destroyed_locks") ? log("Lock released for key: ", key) : log(*options, "Lock released for key: ", key);]])
+
 plant_bug(join_reads_engine "a join that is over reads the engine, which may be gone"
   src/groups/group_wait.cc
   [[  wait.end(driven);]]
