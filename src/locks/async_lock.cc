@@ -41,7 +41,7 @@ AsyncLock::~AsyncLock() {
 
 bool AsyncLock::begin(std::coroutine_handle<> coroutine) {
   coroutine_ = coroutine;
-  since = context_ != nullptr ? context_->scheduler->now() : std::chrono::steady_clock::now();
+  begin_clock(context_ != nullptr ? context_->scheduler : nullptr);
   if (context_ != nullptr && context_->stop.stop_possible()) {
     on_stop_.emplace(context_->stop, OnStop{this});
   }

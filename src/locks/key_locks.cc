@@ -129,12 +129,12 @@ KeyLocks::Guard KeyLocks::try_lock_for(std::string_view key, Duration timeout, L
 KeyLocks::Guard KeyLocks::lock_waiting(std::string_view key, std::size_t hash,
                                        const Operation& operation, LockMode mode,
                                        const Duration* timeout, std::stop_token stop) {
-  const TimePoint now = now_of(operation.scheduler());
-  const TimePoint deadline = timeout == nullptr ? TimePoint::max() : time_after(now, *timeout);
+  const TimePoint deadline =
+      timeout == nullptr ? TimePoint::max() : time_after(now_of(operation.scheduler()), *timeout);
   const TimePoint* const until = bound_of(&deadline);
   BlockedThread waiter(&operation, mode, /*leaves=*/until != nullptr);
   detail::LockWait wait(*table_, key, hash, waiter);
-  waiter.since = now;
+  waiter.begin_clock(operation.scheduler());
   if (const Result<void> begun = wait.begin(/*blocks=*/true); !begun) {
     if (table_->withdraw(hash, waiter)) throw Exception(begun.error());
   }
@@ -305,10 +305,7 @@ LockExplanation KeyLocks::explain(std::string_view key) const {
     for (const Waiter& waiter : entry->waiters) {
       const auto& waiting = static_cast<const LockWaiter&>(waiter);
       if (explanation.waiting++ > 0) continue;
-      // The scheduler outlives a waiter that stands in line; afterwards it may be gone.
-      const Operation* operation = waiting.operation;
-      const Scheduler* scheduler = operation != nullptr ? operation->scheduler() : nullptr;
-      explanation.first_waits = now_of(scheduler) - waiting.since;
+      explanation.first_waits = waiting.waiting_time();
     }
   });
   for (const detail::LockHold& hold : by_owner(std::move(holds))) {

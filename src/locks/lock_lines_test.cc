@@ -79,6 +79,42 @@ TEST(LockLine, AWaitBehindAThreadThatHoldsNothingSeesTheHolder) {
   });
 }
 
+// A user's scheduler that looks at the locks when it is asked for the time.
+class CountsLocks final : public Scheduler {
+ public:
+  CountsLocks(ThreadPool& pool, const KeyLocks& locks) : pool_(pool), locks_(locks) {}
+  void post(Runnable& runnable) override { pool_.post(runnable); }
+  void post_from_outside(Runnable& runnable) override { pool_.post_from_outside(runnable); }
+  TimePoint now() const override {
+    (void)locks_.active_lock_count();
+    return pool_.now();
+  }
+  void add_timer(Timer& timer, TimePoint deadline) override { pool_.add_timer(timer, deadline); }
+  bool cancel_timer(Timer& timer) override { return pool_.cancel_timer(timer); }
+  bool wait_for_turns_in_progress(const TimePoint* deadline) override {
+    return pool_.wait_for_turns_in_progress(deadline);
+  }
+
+ private:
+  ThreadPool& pool_;
+  const KeyLocks& locks_;
+};
+
+TEST(LockLines, AnExplanationAsksNoSchedulerForTheTimeUnderALock) {
+  expect_ends([] {
+    KeyLocks locks;
+    ThreadPool pool;
+    CountsLocks scheduler(pool, locks);
+    GroupExecutor executor({}, scheduler);
+    KeyLocks::Guard held = locks.lock("k");
+    auto task = executor.submit("g", [&] { (void)locks.lock("k"); });
+    while (locks.explain("k").waiting < 1) std::this_thread::yield();
+    EXPECT_GE(locks.explain("k").first_waits, Duration::zero());
+    held.release();
+    EXPECT_TRUE(task.join().ok());
+  });
+}
+
 // A waiter without a coroutine or thread behind it.
 struct BareWaiter final : detail::LockWaiter {
   explicit BareWaiter(const detail::Operation& who)

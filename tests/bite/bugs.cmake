@@ -874,6 +874,11 @@ plant_bug(log_of_destroyed_locks "a release that logs reads the KeyLocks, which 
   [[guard.mode_});
   planted("log_of_destroyed_locks") ? log("Lock released for key: ", key) : log(*options, "Lock released for key: ", key);]])
 
+plant_bug(users_clock_under_a_lock "an explanation asks a user's scheduler for the time under a lock"
+  include/keyway/detail/lock_waiter.h
+  [[scheduler->is_driven() ?]]
+  [[(scheduler->is_driven() || planted("users_clock_under_a_lock")) ?]])
+
 plant_bug(join_reads_engine "a join that is over reads the engine, which may be gone"
   src/groups/group_wait.cc
   [[  wait.end(driven);]]

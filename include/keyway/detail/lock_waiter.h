@@ -1,6 +1,7 @@
 // Somebody who stands in line for a lock.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 
@@ -44,10 +45,26 @@ class LockWaiter : public Waiter {
   bool in_graph = false;           // the WaitGraph knows the wait; under the graph's mutex
   std::unique_ptr<Error> refusal;  // of a wait that was refused after it had begun
   LockEntry* entry = nullptr;      // of the lock in whose line it stands, or that it has got
-  TimePoint since{};
+
+  // The clock of its waiting time: that of `scheduler` if that is driven, which may have a time of its own, else the real one.
+  // A user's scheduler must not be asked under the shard's lock. Null: there is none.
+  void begin_clock(const Scheduler* scheduler) {
+    clock_ = scheduler != nullptr && scheduler->is_driven() ? scheduler : nullptr;
+    since_ = now();
+  }
+  // REQUIRES: it stands in line, so its scheduler is there.
+  Duration waiting_time() const { return now() - since_; }
 
  protected:
   ~LockWaiter() = default;
+
+ private:
+  TimePoint now() const {
+    return clock_ != nullptr ? clock_->now() : std::chrono::steady_clock::now();
+  }
+
+  const Scheduler* clock_ = nullptr;
+  TimePoint since_{};
 };
 
 }  // namespace keyway::detail
