@@ -21,10 +21,13 @@ class SerialLoad {
   bool has_limit() const { return capacity_ != kUnlimited; }
   // False if as many wait as may. REQUIRES: has_limit().
   bool take_place() {
+    // Not a fetch_add() that is undone: until then it would keep others from a place that is free.
     // relaxed: it only counts.
-    if (waiting_.fetch_add(1, std::memory_order_relaxed) < capacity_) return true;
-    give_back_place();
-    return false;
+    std::int64_t waiting = waiting_.load(std::memory_order_relaxed);
+    do {
+      if (waiting >= capacity_) return false;
+    } while (!waiting_.compare_exchange_weak(waiting, waiting + 1, std::memory_order_relaxed));
+    return true;
   }
   void give_back_place() { waiting_.fetch_sub(1, std::memory_order_relaxed); }
 

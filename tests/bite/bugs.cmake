@@ -491,11 +491,19 @@ plant_bug(permit_while_held "a lane that waits for a token or for resume() keeps
   [[if (planted("permit_while_held") || gate_ == nullptr || !gate_->claim_unused(lane)) return false;]])
 
 plant_bug(serial_place_lost "a call that is refused keeps its place in the dispatcher's total capacity"
+  include/keyway/detail/queued_call.h
+  [[if (load_ != nullptr && kind_ == Kind::kCounted) give_back();]]
+  [[if (load_ != nullptr && kind_ == Kind::kCounted && !planted("serial_place_lost")) give_back();]])
+
+plant_bug(refused_call_takes_a_place "a call that finds the dispatcher full counts until it is refused"
   src/serial/serial_load.h
-  [[give_back_place();
-    return false;]]
-  [[if (!planted("serial_place_lost")) give_back_place();
-    return false;]])
+  [[if (waiting >= capacity_) return false;]]
+  [[if (planted("refused_call_takes_a_place")) {
+        if (waiting_.fetch_add(1, std::memory_order_relaxed) < capacity_) return true;
+        give_back_place();
+        return false;
+      }
+      if (waiting >= capacity_) return false;]])
 
 plant_bug(place_of_expired "a task that expires keeps its place in the global queue"
   src/groups/group_unrun.cc

@@ -10,12 +10,34 @@
 #include "explore/explored_scheduler.h"
 #include "keyway/serial_dispatcher.h"
 #include "lanes/ready_queue.h"
+#include "serial/serial_load.h"
 #include "serial/worker_sleep.h"
 
 namespace keyway::explore {
 namespace {
 
 constexpr ScenarioOptions kThreeThreads{.threads = 3};
+
+// ---- places in the queues
+
+// The only place is given back, and two want it: one of them gets it.
+class APlaceThatComesFree final : public Scenario {
+ public:
+  APlaceThatComesFree() { require(load_.take_place(), "an empty queue has no place"); }
+  void run(int thread) override {
+    if (thread == 0) load_.give_back_place();
+    if (load_.take_place()) ++taken_;
+  }
+  void check() override {
+    require(taken_ <= 1, "two have the only place");
+    require(taken_ == 1, "a free place was refused");
+  }
+
+ private:
+  SerialLoad load_{1, nullptr};
+  int taken_ = 0;
+};
+TEST(ExploreSerial, APlaceThatComesFree) { expect_holds<APlaceThatComesFree>("SerialLoad"); }
 
 // ---- a sticky worker
 
