@@ -79,10 +79,11 @@ constinit thread_local Operation CurrentTaskScope::thread_{};
 
 std::uint64_t Operation::draw_id() const {
   const std::uint64_t drawn = next_id() | (is_part() ? kPartBit : 0);
-  std::uint64_t id = 0;
   // Branches may draw the id of the operation that they are parts of at the same time.
-  if (!id_.compare_exchange_strong(id, drawn, std::memory_order_relaxed)) return id;
-  if (task_ == nullptr && scheduler_ == nullptr) return drawn;
+  if (task_ == nullptr && scheduler_ == nullptr) {
+    std::uint64_t id = 0;
+    return id_.compare_exchange_strong(id, drawn, std::memory_order_relaxed) ? drawn : id;
+  }
   Known known{.task = task_, .scheduler = scheduler_};
   if (confined_) {
     const Operation& run = inline_run();
@@ -90,7 +91,10 @@ std::uint64_t Operation::draw_id() const {
   }
   Operations& operations = Operations::instance();
   MutexLock lock(operations.mutex);
+  // relaxed: who looks for the operation by the id takes the mutex.
+  if (const std::uint64_t id = id_.load(std::memory_order_relaxed); id != 0) return id;
   operations.by_id.emplace(drawn, known);
+  id_.store(drawn, std::memory_order_relaxed);
   return drawn;
 }
 

@@ -887,6 +887,21 @@ plant_bug(users_clock_under_a_lock "an explanation asks a user's scheduler for t
   [[scheduler->is_driven() ?]]
   [[(scheduler->is_driven() || planted("users_clock_under_a_lock")) ?]])
 
+plant_bug(id_before_entry "an operation has an id before it is known by it"
+  src/runtime/operation.cc
+  [[  Operations& operations = Operations::instance();
+  MutexLock lock(operations.mutex);
+  // relaxed]]
+  [[  if (planted("id_before_entry")) id_.store(drawn, std::memory_order_relaxed);
+  Operations& operations = Operations::instance();
+  MutexLock lock(operations.mutex);
+  // relaxed]]
+  AND
+  [[id != 0) return id;
+  operations]]
+  [[id != 0 && id != drawn) return id;
+  operations]])
+
 plant_bug(join_reads_engine "a join that is over reads the engine, which may be gone"
   src/groups/group_wait.cc
   [[  wait.end(driven);]]

@@ -1,4 +1,4 @@
-// IdleProtocol, TimerQueue, ThreadWakeup, Operation, Pump and BlockPool.
+// Operation, IdleProtocol, TimerQueue, ThreadWakeup, Pump and BlockPool.
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -23,6 +23,22 @@
 
 namespace keyway::explore {
 namespace {
+
+// ---- Operation
+
+// Who sees the id of an operation finds the operation by it.
+class TwoDrawTheIdOfAnOperation final : public Scenario {
+ public:
+  void run(int) override {
+    require(keyway::detail::scheduler_that_resumes(operation_.id()) == &scheduler_,
+            "an operation is not known by its id");
+  }
+
+ private:
+  ExploredScheduler scheduler_;
+  const keyway::detail::TaskOperation operation_{nullptr, nullptr, &scheduler_};
+};
+TEST(ExploreOperation, IsKnownByItsId) { expect_holds<TwoDrawTheIdOfAnOperation>("Operation"); }
 
 // ---- IdleProtocol: workers that sleep and are woken as those of ThreadPool are.
 //
