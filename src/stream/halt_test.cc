@@ -1,6 +1,5 @@
 // A pipeline that halts at its first dead letter.
-#include <functional>
-#include <latch>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <utility>
@@ -11,12 +10,10 @@
 #include "keyway/pipeline.h"
 #include "keyway/testing/sim_scheduler.h"
 #include "stream/pipeline_fixture.h"
-#include "support/own_process.h"
 
 namespace keyway {
 namespace {
 
-using namespace std::chrono_literals;
 using testing::SimScheduler;
 
 // The simulation runs one thread, so when a letter is stored, the pipeline has halted before any other record begins.

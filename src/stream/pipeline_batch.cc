@@ -150,10 +150,10 @@ Task<void> Pipeline::Engine::visit_backlog(std::string group) {
     batch.push_back({std::move(item), {.first = system_clock::now()}, since});
   }
   if (settled) wake();
-  while (!batch.empty() && !halts_) {
-    if (options_.rate) co_await rest(&batch.front().item.partition(), until_rate_allows());
-    std::erase_if(batch, [](Tried& one) { return one.item.partition().is_dropped(); });
-    if (batch.empty()) break;
+  while (!batch.empty()) {
+    if (options_.rate) co_await rest_together(&batch, until_rate_allows());
+    std::erase_if(batch, is_dropped);
+    if (batch.empty() || halts_) break;
     std::vector<Batch::Member> seen;
     for (Tried& one : batch) {
       seen.push_back({&one.item.record(), begin_try(one.tries, one.queued)});
@@ -164,13 +164,24 @@ Task<void> Pipeline::Engine::visit_backlog(std::string group) {
     wake();  // the settled records have made room, and this task has not ended
     Duration wait{};
     for (const Tried& one : batch) wait = std::max(wait, one.tries.wait);
-    co_await rest(&batch.front().item.partition(), wait);
+    co_await rest_together(&batch, wait);
     for (Tried& one : batch) {
       if (one.item.entry() != nullptr) one.item.entry()->set_retrying(false);
       one.queued = handling_.now();
     }
   }
 }
+
+// Records without a key may be of several partitions. A rest ends when its partition is dropped: then the others go on.
+Task<void> Pipeline::Engine::rest_together(std::list<Tried>* batch, Duration duration) {
+  const TimePoint until = from_now(duration);
+  do {
+    co_await rest(&batch->front().item.partition(), until - scheduler_.now());
+    std::erase_if(*batch, is_dropped);
+  } while (!batch->empty() && scheduler_.now() < until);
+}
+
+bool Pipeline::Engine::is_dropped(Tried& one) { return one.item.partition().is_dropped(); }
 
 // Whoever is to be tried again stays.
 void Pipeline::Engine::settle_or_keep(std::list<Tried>& batch,

@@ -150,6 +150,40 @@ TEST(PipelineBatches, OfOneKeyAreBoundedByWhatAKeyMayHave) {
   }
 }
 
+// The batch has a record of each partition, and the first of the partitions is lost while it waits.
+TEST(PipelineBatches, WaitForTheRateAlsoWhenAPartitionIsLost) {
+  struct Loses final : Timer {
+    explicit Loses(FakeSource& of) : source(of) {}
+    void fire() override { source.take_away(0, PartitionEvent::kLost); }
+    FakeSource& source;
+  };
+  SimScheduler sim;
+  FakeLog log;
+  for (PartitionId id = 0; id < 2; ++id) log.partitions[id] = {{std::nullopt, "x"}};
+  FakeSource source(log);
+  source.ends = false;  // it is polled until the end
+  std::stop_source stop;
+  Loses loses(source);
+  sim.add_timer(loses, sim.now() + 500ms);
+  const TimePoint began = sim.now();
+  std::vector<std::size_t> sizes;
+  Pipeline pipeline(
+      source,
+      {.concurrency = 1,
+       .batch = {.of = BatchOptions::kOneKey},
+       .rate = RateLimit{.per_second = 1, .burst = 1}},
+      [&](const Batch& batch) {
+        EXPECT_GE(sim.now() - began, sizes.size() * 1s);
+        sizes.push_back(batch.size());
+        if (sizes.size() == 1) return std::vector<Outcome>(batch.size(), retry("later", 0ns));
+        stop.request_stop();
+        return std::vector<Outcome>(batch.size());
+      },
+      sim);
+  ASSERT_TRUE(pipeline.run_until(stop.get_token()).ok());
+  EXPECT_EQ(sizes, (std::vector<std::size_t>{2, 1}));
+}
+
 TEST(PipelineBatches, WithoutEnoughOutcomesAreTriedAgain) {
   SimScheduler sim;
   FakeLog log = numbered(4, 4);

@@ -145,6 +145,8 @@ class Pipeline::Engine final : private Pump, private Timer {
   Task<std::optional<Outcome>> call_if_wanted(Item* item, Attempt attempt);
   Task<TaskEnd> visit(std::string group);
   Task<void> visit_backlog(std::string group);
+  Task<void> rest_together(std::list<Tried>* batch, Duration duration);
+  static bool is_dropped(Tried& one);
   void settle_or_keep(std::list<Tried>& batch, const std::vector<Outcome>& outcomes);
   Task<void> run_batch(std::vector<BatchMember*> members);
   Task<std::vector<Outcome>> call_batch(std::span<const Batch::Member> members);
@@ -173,7 +175,7 @@ class Pipeline::Engine final : private Pump, private Timer {
   detail::Atomic<bool> is_open_{false};
   detail::Atomic<bool> stop_wanted_{false};
   detail::Atomic<bool> any_parked_{false};
-  detail::Atomic<bool> halts_{false};  // no record begins any more
+  detail::Atomic<bool> halts_{false};  // no record begins any more: a halt, or a failure
   EndedKeys ended_keys_;               // while records are set aside
   // The run has ended: nothing is settled any more, and neither the source nor a store is called.
   detail::Atomic<bool> closed_{false};

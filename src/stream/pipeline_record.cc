@@ -299,6 +299,7 @@ Error Pipeline::Engine::error_of(std::exception_ptr thrown) {
 void Pipeline::Engine::fail_by(std::exception_ptr thrown) { fail(error_of(std::move(thrown))); }
 
 void Pipeline::Engine::fail(Error error) {
+  halts_ = true;  // records of its key must not overtake one that is not settled
   {
     MutexLock lock(failure_mutex_);
     if (!failure_) failure_ = std::move(error);

@@ -958,6 +958,38 @@ plant_bug(dead_letter_lost "a record is done although its dead letter was not st
   [[if (!stored) return fail(stored.error());]]
   [[if (!stored && !planted("dead_letter_lost")) return fail(stored.error());]])
 
+plant_bug(failed_store_overtaken "records of a key go on behind one that a store has failed for"
+  src/stream/pipeline_record.cc
+  [[halts_ = true;  // records of]]
+  [[if (!planted("failed_store_overtaken")) halts_ = true;  // records of]])
+
+plant_bug(handled_before_commit "a record that may come at most once is handled before it is committed"
+  src/stream/pipeline_engine.cc
+  [[awaits_commit_ = at_most_once;]]
+  [[awaits_commit_ = at_most_once && !planted("handled_before_commit");]])
+
+plant_bug(bytes_unbounded "a pipeline reads on although as many bytes are in flight as may be"
+  src/stream/pipeline_engine.cc
+  [[bytes_full_ = !bytes_free;]]
+  [[bytes_full_ = !bytes_free && !planted("bytes_unbounded");]])
+
+plant_bug(retry_takes_no_token "only the first attempt of a record counts for the rate"
+  src/stream/pipeline_record.cc
+  [[if (options_.rate) {
+      const Duration wait]]
+  [[if (options_.rate && !(planted("retry_takes_no_token") && tries.number > 0)) {
+      const Duration wait]])
+
+plant_bug(parked_key_goes_on "records of a key whose record is dead are handled although the key is to be parked"
+  src/stream/pipeline_record.cc
+  [[any_parked_ = true;]]
+  [[any_parked_ = !planted("parked_key_goes_on");]])
+
+plant_bug(pause_holds_none "a paused key holds nothing back"
+  src/stream/pipeline_run.cc
+  [[paused_keys_.emplace(key);]]
+  [[if (!planted("pause_holds_none")) paused_keys_.emplace(key);]])
+
 plant_bug(revoked_with_the_first "partitions that are revoked together are given up when the first of them is done"
   src/stream/pipeline_engine.cc
   [[if (ready && !waits) {]]
@@ -1017,10 +1049,15 @@ plant_bug(distinct_batch_after_halt "a batch of distinct keys is handled after a
   [[if (member->partition->is_dropped() || halts_) continue;]]
   [[if (member->partition->is_dropped() || (halts_ && !planted("distinct_batch_after_halt"))) continue;]])
 
+plant_bug(rest_ends_for_all "the loss of a partition ends the rest of records of others in the same batch"
+  src/stream/pipeline_batch.cc
+  [[while (!batch->empty() && scheduler_.now() < until);]]
+  [[while (!batch->empty() && scheduler_.now() < until && !planted("rest_ends_for_all"));]])
+
 plant_bug(key_batch_after_halt "a batch of one key is handled after a halt"
   src/stream/pipeline_batch.cc
-  [[while (!batch.empty() && !halts_) {]]
-  [[while (!batch.empty() && (!halts_ || planted("key_batch_after_halt"))) {]])
+  [[if (batch.empty() || halts_) break;]]
+  [[if (batch.empty() || (halts_ && !planted("key_batch_after_halt"))) break;]])
 
 plant_bug(call_after_halt "a record whose group has room only after a halt is handled"
   src/stream/pipeline_record.cc
