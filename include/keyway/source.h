@@ -81,7 +81,6 @@ class Source {
                               std::size_t most) = 0;
   // Stores what is done. When it returns it is stored; on an error nothing is known, and it is tried again.
   virtual Result<void> commit(std::span<const Progress> progress) = 0;
-  // Must not throw, as resume().
   virtual void pause(PartitionId partition) = 0;
   virtual void resume(PartitionId partition) = 0;
   // Where a partition ends at this moment, if that is known: for metrics.

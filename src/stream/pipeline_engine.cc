@@ -247,9 +247,18 @@ void Pipeline::Engine::take_in(std::vector<Record>& records) {
 // A record that the source must not give.
 Error Pipeline::Engine::misplaced(const Record& record, const char* why) const {
   return {ErrorCode::kInvalidArgument,
-          source_.place_of(record) + ": the source gave a record of partition " +
+          place_of(record) + ": the source gave a record of partition " +
               std::to_string(record.partition) + " at offset " + std::to_string(record.offset) +
               ", but " + why + "; see keyway/source.h"};
+}
+
+// For an error that ends the run, whatever the source does.
+std::string Pipeline::Engine::place_of(const Record& record) const {
+  try {
+    return source_.place_of(record);
+  } catch (...) {
+    return std::to_string(record.partition) + ":" + std::to_string(record.offset);
+  }
 }
 
 // Returns an exception as an error.
@@ -275,7 +284,7 @@ bool Pipeline::Engine::classify(Record& record, Ledger::Entry& entry) {
     return false;
   }
   Error error = wanted.error();
-  error.message = source_.place_of(record) + ": " + error.message;
+  error.message = place_of(record) + ": " + error.message;
   fail(std::move(error));
   return false;
 }
@@ -377,7 +386,12 @@ void Pipeline::Engine::balance(Partition& partition) {
                     over(partition.ledger.window(), options_.max_window);
   if (full == partition.paused || partition.is_dropped()) return;
   partition.paused = full;
-  full ? source_.pause(partition.ledger.partition()) : source_.resume(partition.ledger.partition());
+  try {
+    full ? source_.pause(partition.ledger.partition())
+         : source_.resume(partition.ledger.partition());
+  } catch (...) {
+    fail_by(std::current_exception());
+  }
 }
 
 // ---- committing

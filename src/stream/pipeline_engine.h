@@ -103,6 +103,8 @@ class Pipeline::Engine final : private Pump, private Timer {
   void take_in(PartitionEvent& event);
   void take_in(std::vector<Record>& records);
   Error misplaced(const Record& record, const char* why) const;
+  std::string place_of(const Record& record) const;
+  std::optional<Offset> end_of(PartitionId id);
   bool classify(Record& record, Ledger::Entry& entry);
   Result<bool> classify_safely(Record& record);
   void show() KEYWAY_EXCLUDES(shown_mutex_);

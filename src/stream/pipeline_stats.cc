@@ -31,6 +31,16 @@ PipelineStats Pipeline::Engine::stats() const {
   return stats;
 }
 
+// An exception of the source ends the run.
+std::optional<Offset> Pipeline::Engine::end_of(PartitionId id) {
+  try {
+    return source_.end_of(id);
+  } catch (...) {
+    fail_by(std::current_exception());
+    return std::nullopt;
+  }
+}
+
 // The ledgers are the pump's: it shows others what is in them.
 void Pipeline::Engine::show() {
   const TimePoint now = scheduler_.now();
@@ -47,7 +57,7 @@ void Pipeline::Engine::show() {
                          .watermark = watermark,
                          .committed = partition->last_commit.watermark,
                          .read = ledger.end(),
-                         .lag = source_.end_of(id),
+                         .lag = end_of(id),
                          .pending = counts.pending,
                          .retrying = counts.retrying,
                          .done_above = counts.done_above,

@@ -3,6 +3,7 @@
 #include <functional>
 #include <latch>
 #include <memory>
+#include <optional>
 #include <span>
 #include <stdexcept>
 #include <stop_token>
@@ -41,9 +42,9 @@ struct WrongSource final : FakeSource {
 };
 
 // The error of a run over `source`.
-Error error_of_run(Source& source) {
+Error error_of_run(Source& source, PipelineOptions options = {}) {
   SimScheduler sim;
-  Pipeline pipeline(source, {}, [](const Record&) {}, sim);
+  Pipeline pipeline(source, std::move(options), [](const Record&) {}, sim);
   const Result<PipelineEnd> end = pipeline.run_until();
   EXPECT_FALSE(end.ok());
   return end.ok() ? Error{} : end.error();
@@ -97,16 +98,45 @@ TEST(SourceFaults, AnExceptionIsTheErrorOfTheRun) {
     void close() override {
       if (where == "close") throw std::runtime_error("close broke");
     }
+    void pause(PartitionId id) override {
+      if (where == "pause") throw std::runtime_error("pause broke");
+      FakeSource::pause(id);
+    }
+    void resume(PartitionId id) override {
+      if (where == "resume") throw std::runtime_error("resume broke");
+      FakeSource::resume(id);
+    }
+    std::optional<Offset> end_of(PartitionId) const override {
+      if (where == "end_of") throw std::runtime_error("end_of broke");
+      return std::nullopt;
+    }
     std::string where;
   };
-  for (const char* where : {"open", "poll", "commit", "close"}) {
-    FakeLog log = numbered(3, 1);
+  for (const char* where : {"open", "poll", "commit", "close", "pause", "resume", "end_of"}) {
+    FakeLog log = numbered(30, 30);
     ThrowingSource source(log);
+    source.batch = 1;
     source.where = where;
-    const Error error = error_of_run(source);
+    const Error error = error_of_run(source, {.max_in_flight = 1});
     EXPECT_NE(error.message.find(std::string(where) + " broke"), std::string::npos)
         << error.message;
   }
+}
+
+// The error that it would be a part of is told all the same.
+TEST(SourceFaults, AnExceptionInsteadOfAPlaceHidesNoError) {
+  struct NowhereSource final : FakeSource {
+    using FakeSource::FakeSource;
+    std::string place_of(const Record&) const override { throw std::runtime_error("nowhere"); }
+  };
+  FakeLog log = numbered(3, 1);
+  NowhereSource source(log);
+  PipelineOptions options;
+  options.classify = [](Record& record) -> Result<bool> {
+    if (number(record) == 2) return Error{ErrorCode::kInvalidArgument, "no key"};
+    return true;
+  };
+  EXPECT_EQ(error_of_run(source, std::move(options)).message, "0:2: no key");
 }
 
 // Two records die at once, and the source gives the place of neither before it is asked for both.

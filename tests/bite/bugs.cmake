@@ -990,6 +990,20 @@ plant_bug(pause_holds_none "a paused key holds nothing back"
   [[paused_keys_.emplace(key);]]
   [[if (!planted("pause_holds_none")) paused_keys_.emplace(key);]])
 
+plant_bug(pause_throws_through "an exception of Source::pause() or resume() ends the program"
+  src/stream/pipeline_engine.cc
+  [[    fail_by(std::current_exception());
+  }
+}
+
+// ---- committing]]
+  [[    if (planted("pause_throws_through")) throw;
+    fail_by(std::current_exception());
+  }
+}
+
+// ---- committing]])
+
 plant_bug(revoked_with_the_first "partitions that are revoked together are given up when the first of them is done"
   src/stream/pipeline_engine.cc
   [[if (ready && !waits) {]]
