@@ -21,21 +21,6 @@ namespace {
 using namespace std::chrono_literals;
 using testing::SimScheduler;
 
-// Requests a stop after a while.
-class StopAfter final : private Timer {
- public:
-  StopAfter(SimScheduler& sim, Duration time) : sim_(sim) {
-    sim_.add_timer(*this, sim.now() + time);
-  }
-  ~StopAfter() { sim_.cancel_timer(*this); }
-  std::stop_token token() { return stop_.get_token(); }
-
- private:
-  void fire() override { stop_.request_stop(); }
-  SimScheduler& sim_;
-  std::stop_source stop_;
-};
-
 // ---- the registry: what may be committed
 
 TEST(Commit, OfNPlusOneIsForbiddenWhileNIsNotDone) {
@@ -409,92 +394,6 @@ TEST(Stop, TellsThatTheLastCommitWasNotStored) {
     EXPECT_EQ(end.error().message, "disk full");
     EXPECT_EQ(log.committed[0].watermark, 0);
   }
-}
-
-TEST(Revoke, ThatTakesTooLongDropsWhatRunsAndItsLateEndChangesNothing) {
-  SimScheduler sim;
-  FakeLog log = numbered(3, 3);
-  FakeSource source(log);
-  source.ends = false;
-  StopAfter stop(sim, 2min);
-  int tries = 0;
-  const auto handler = [&](const Record& record) -> Task<void> {
-    if (record.offset != 1 || ++tries > 1) co_return;
-    source.take_away(0, PartitionEvent::kRevoked);
-    source.assign_later(0);
-    co_await sleep_for(1min);  // longer than it is waited for; meanwhile the partition is back
-    EXPECT_LE(log.committed[0].watermark, 1);
-  };
-  Pipeline pipeline(source, {.shutdown_wait = 5s}, handler, sim);
-  ASSERT_TRUE(pipeline.run_until(stop.token()).ok());
-  // Its own key was busy until then; then it was handled again, and only that was committed.
-  EXPECT_EQ(tries, 2);
-  EXPECT_EQ(log.committed[0].watermark, 3);
-}
-
-// All records have one key, so most of them are set aside when the partition goes.
-TEST(Revoke, GivesBackTheBytesOfWhatWasSetAside) {
-  SimScheduler sim;
-  FakeLog log;
-  for (int i = 0; i < 9; ++i) log.partitions[0].push_back({"k", std::string(1000, 'x')});
-  FakeSource source(log);
-  source.ends = false;
-  StopAfter stop(sim, 1h);
-  int revoked = 0;
-  int handled = 0;
-  const auto handler = [&](const Record& record) -> Task<void> {
-    if (record.offset == 0 && ++revoked <= 3) {
-      source.take_away(0, PartitionEvent::kLost);
-      source.assign_later(0);
-      co_await sleep_for(1s);
-    } else {
-      ++handled;
-    }
-  };
-  Pipeline pipeline(source, {.max_in_flight_bytes = 12'000, .max_in_flight_per_key = 1}, handler,
-                    sim);
-  ASSERT_TRUE(pipeline.run_until(stop.token()).ok());
-  EXPECT_EQ(revoked, 4);
-  EXPECT_EQ(handled, 9);
-  EXPECT_EQ(log.committed[0].watermark, 9);
-  EXPECT_EQ(pipeline.stats().in_flight_bytes, 0U);
-}
-
-// A source may assign a partition that it never took away: its records come again from where it was committed.
-TEST(Revoke, IsImpliedWhenAPartitionIsAssignedAgain) {
-  SimScheduler sim;
-  FakeLog log;
-  for (int i = 0; i < 6; ++i) log.partitions[0].push_back({"k", std::string(1, 'a' + i)});
-  FakeSource source(log);
-  source.ends = false;
-  StopAfter stop(sim, 1h);
-  std::string handled;
-  const auto handler = [&](const Record& record) -> Task<void> {
-    handled += record.value;
-    if (handled.size() > 1) co_return;
-    source.assign(0);
-    co_await sleep_for(1s);
-  };
-  Pipeline pipeline(source, {.max_in_flight_per_key = 2}, handler, sim);
-  ASSERT_TRUE(pipeline.run_until(stop.token()).ok());
-  EXPECT_EQ(handled, "aabcdef") << "what was queued or set aside before was handled twice";
-  EXPECT_EQ(log.committed[0].watermark, 6);
-  EXPECT_EQ(pipeline.stats().in_flight_bytes, 0U);
-  EXPECT_EQ(pipeline.stats().read, pipeline.stats().done + pipeline.stats().dropped);
-}
-
-TEST(Revoke, ByLossCommitsNothing) {
-  SimScheduler sim;
-  FakeLog log = numbered(4, 4);
-  FakeSource source(log);
-  source.ends = false;
-  StopAfter stop(sim, 1min);
-  const auto handler = [&](const Record& record) {
-    if (record.offset == 3) source.take_away(0, PartitionEvent::kLost);
-  };
-  Pipeline pipeline(source, {.commit_interval = 1h}, handler, sim);
-  ASSERT_TRUE(pipeline.run_until(stop.token()).ok());
-  EXPECT_EQ(log.committed[0].watermark, 0);
 }
 
 // ---- duplicates

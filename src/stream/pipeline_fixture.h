@@ -4,6 +4,7 @@
 #include <functional>
 #include <optional>
 #include <set>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "keyway/dead_letters.h"
 #include "keyway/handled_ids.h"
 #include "keyway/record.h"
+#include "keyway/testing/sim_scheduler.h"
 #include "stream/fake_source.h"
 
 namespace keyway {
@@ -63,6 +65,21 @@ inline FakeLog keyless(int records) {
   for (FakeLog::Line& line : log.partitions[0]) line.key.reset();
   return log;
 }
+
+// Requests a stop after a while.
+class StopAfter final : private Timer {
+ public:
+  StopAfter(testing::SimScheduler& sim, Duration time) : sim_(sim) {
+    sim_.add_timer(*this, sim.now() + time);
+  }
+  ~StopAfter() { sim_.cancel_timer(*this); }
+  std::stop_token token() { return stop_.get_token(); }
+
+ private:
+  void fire() override { stop_.request_stop(); }
+  testing::SimScheduler& sim_;
+  std::stop_source stop_;
+};
 
 inline int number(const Record& record) { return std::stoi(std::string(record.value)); }
 

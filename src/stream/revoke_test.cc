@@ -2,6 +2,7 @@
 #include <chrono>
 #include <optional>
 #include <stop_token>
+#include <string>
 
 #include <gtest/gtest.h>
 
@@ -14,6 +15,92 @@ namespace {
 
 using namespace std::chrono_literals;
 using testing::SimScheduler;
+
+TEST(Revoke, ThatTakesTooLongDropsWhatRunsAndItsLateEndChangesNothing) {
+  SimScheduler sim;
+  FakeLog log = numbered(3, 3);
+  FakeSource source(log);
+  source.ends = false;
+  StopAfter stop(sim, 2min);
+  int tries = 0;
+  const auto handler = [&](const Record& record) -> Task<void> {
+    if (record.offset != 1 || ++tries > 1) co_return;
+    source.take_away(0, PartitionEvent::kRevoked);
+    source.assign_later(0);
+    co_await sleep_for(1min);  // longer than it is waited for; meanwhile the partition is back
+    EXPECT_LE(log.committed[0].watermark, 1);
+  };
+  Pipeline pipeline(source, {.shutdown_wait = 5s}, handler, sim);
+  ASSERT_TRUE(pipeline.run_until(stop.token()).ok());
+  // Its own key was busy until then; then it was handled again, and only that was committed.
+  EXPECT_EQ(tries, 2);
+  EXPECT_EQ(log.committed[0].watermark, 3);
+}
+
+// All records have one key, so most of them are set aside when the partition goes.
+TEST(Revoke, GivesBackTheBytesOfWhatWasSetAside) {
+  SimScheduler sim;
+  FakeLog log;
+  for (int i = 0; i < 9; ++i) log.partitions[0].push_back({"k", std::string(1000, 'x')});
+  FakeSource source(log);
+  source.ends = false;
+  StopAfter stop(sim, 1h);
+  int revoked = 0;
+  int handled = 0;
+  const auto handler = [&](const Record& record) -> Task<void> {
+    if (record.offset == 0 && ++revoked <= 3) {
+      source.take_away(0, PartitionEvent::kLost);
+      source.assign_later(0);
+      co_await sleep_for(1s);
+    } else {
+      ++handled;
+    }
+  };
+  Pipeline pipeline(source, {.max_in_flight_bytes = 12'000, .max_in_flight_per_key = 1}, handler,
+                    sim);
+  ASSERT_TRUE(pipeline.run_until(stop.token()).ok());
+  EXPECT_EQ(revoked, 4);
+  EXPECT_EQ(handled, 9);
+  EXPECT_EQ(log.committed[0].watermark, 9);
+  EXPECT_EQ(pipeline.stats().in_flight_bytes, 0U);
+}
+
+// A source may assign a partition that it never took away: its records come again from where it was committed.
+TEST(Revoke, IsImpliedWhenAPartitionIsAssignedAgain) {
+  SimScheduler sim;
+  FakeLog log;
+  for (int i = 0; i < 6; ++i) log.partitions[0].push_back({"k", std::string(1, 'a' + i)});
+  FakeSource source(log);
+  source.ends = false;
+  StopAfter stop(sim, 1h);
+  std::string handled;
+  const auto handler = [&](const Record& record) -> Task<void> {
+    handled += record.value;
+    if (handled.size() > 1) co_return;
+    source.assign(0);
+    co_await sleep_for(1s);
+  };
+  Pipeline pipeline(source, {.max_in_flight_per_key = 2}, handler, sim);
+  ASSERT_TRUE(pipeline.run_until(stop.token()).ok());
+  EXPECT_EQ(handled, "aabcdef") << "what was queued or set aside before was handled twice";
+  EXPECT_EQ(log.committed[0].watermark, 6);
+  EXPECT_EQ(pipeline.stats().in_flight_bytes, 0U);
+  EXPECT_EQ(pipeline.stats().read, pipeline.stats().done + pipeline.stats().dropped);
+}
+
+TEST(Revoke, ByLossCommitsNothing) {
+  SimScheduler sim;
+  FakeLog log = numbered(4, 4);
+  FakeSource source(log);
+  source.ends = false;
+  StopAfter stop(sim, 1min);
+  const auto handler = [&](const Record& record) {
+    if (record.offset == 3) source.take_away(0, PartitionEvent::kLost);
+  };
+  Pipeline pipeline(source, {.commit_interval = 1h}, handler, sim);
+  ASSERT_TRUE(pipeline.run_until(stop.token()).ok());
+  EXPECT_EQ(log.committed[0].watermark, 0);
+}
 
 // Nothing else wakes the pipeline at that time: neither a commit nor the source.
 TEST(Revoke, EndsWhenItsTimeIsOverAndReadingGoesOn) {
