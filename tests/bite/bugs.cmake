@@ -454,9 +454,12 @@ plant_bug(pause_during_the_end "a group that is paused while the executor is shu
   [[is_new = (!no_more_pauses_ || planted("pause_during_the_end")) && ]])
 
 plant_bug(drain_waits_for_held "a drain waits for a lane without tasks whose turn a pause keeps"
-  src/groups/group_control.cc
-  [[[](Lane& lane) { return lane.empty(); })]]
-  [[[](Lane& lane) { return planted("drain_waits_for_held") ? lane.idle() : lane.empty(); })]])
+  src/lanes/lane.cc
+  [[entered += entered_ - (rare_ == nullptr ? 0 : rare_->came_back);
+  return]]
+  [[entered += entered_ - (rare_ == nullptr ? 0 : rare_->came_back);
+  if (turn_out_ && planted("drain_waits_for_held")) return false;
+  return]])
 
 plant_bug(lane_lock_order "a look at the next waiter takes the two locks of its lane in the wrong order"
   src/lanes/lane.h
