@@ -164,10 +164,15 @@ RoomLine::Entry Intake::wait_in_place_of(TaskCore& old, TaskCore& task, detail::
   return replaced;
 }
 
-bool Intake::has_line(std::string_view key, std::size_t hash) {
+bool Intake::has_line(TaskCore& task, std::size_t hash) {
   if (room_line_.empty()) [[likely]]
     return false;
-  Lane* lane = table_.pin_existing(key, hash);
+  // The candidates are in the line because the global queue is full, or was until a moment ago.
+  if (admission_ != nullptr && room_line_.has_candidates()) {
+    task.set_rejection(RejectionReason::kGlobalQueueFull);
+    return true;
+  }
+  Lane* lane = table_.pin_existing(task.group_key(), hash);
   if (lane == nullptr) return false;
   const bool has = room_line_.largest_cost(lane) > 0;
   table_.unpin(*lane);
@@ -183,11 +188,6 @@ RoomLine::Entry Intake::stop_waiting(TaskCore& task, Aftermath& aftermath) {
   return entry;
 }
 
-bool Intake::globally_full() {
-  MutexLock lock(admission_->mutex);
-  return admission_->full();
-}
-
 void Intake::made_room_in(std::string_view key, Aftermath& aftermath) {
   if (room_line_.empty()) return;
   Lane* lane = table_.pin_existing(key, LaneTable::hash(key));
@@ -197,54 +197,44 @@ void Intake::made_room_in(std::string_view key, Aftermath& aftermath) {
 }
 
 void Intake::let_in_after(Lane& changed, Aftermath& aftermath) {
-  if (admission_ == nullptr) return let_in(changed, aftermath);
+  if (admission_ == nullptr) return let_in(&changed, aftermath);
   room_line_.queue_has_room(&changed);
-  let_all_in(aftermath);
+  let_in(nullptr, aftermath);
 }
 
-// REQUIRES: there is a global queue.
-void Intake::let_all_in(Aftermath& aftermath) {
-  std::string last;  // no key is empty
-  while (!globally_full()) {
-    Lane* lane = nullptr;
-    {
-      MutexLock lock(room_line_.mutex);
-      lane = room_line_.candidate_after(last);
-      if (lane == nullptr) return;
-      last = lane->key();
-      table_.pin(*lane);  // another thread may let in all its waiters, which unpins it
-    }
-    let_in(*lane, aftermath);
-    table_.unpin(*lane);
+// Lets in the tasks that wait for `lane` until it is full. Null: those of all lanes, in the order of
+// arrival, until the global queue is full. REQUIRES: with null there is a global queue.
+void Intake::let_in(Lane* lane, Aftermath& aftermath) {
+  while (let_first_in(lane, aftermath)) {
   }
 }
 
-// Lets in tasks that wait for `lane` until it is full.
-void Intake::let_in(Lane& lane, Aftermath& aftermath) {
-  while (true) {
-    RoomLine::Entry entry;
-    bool costly = false;
-    {
-      MutexLock lock(room_line_.mutex);
-      const RoomLine::Entry* first = room_line_.first(&lane);
-      if (first == nullptr) return;
-      entry = *first;
-      costly = is_costly(*entry.task);
-      bool queue_full = false;
-      const LaneTable::Entry entered =
-          admission_ != nullptr
-              ? enter_counted(*entry.task, lane, &queue_full)
-              : LaneTable::enter(lane, entry.task->waiter(), is_ranked(*entry.task));
-      if (queue_full) room_line_.queue_was_full(&lane);
-      if (entered.entered != LaneTable::Entered::kIn) return;
-      entry.task->set_awaits_room(false);
-      room_line_.pop_first(&lane);
-      if (entered.needs_turn != nullptr) aftermath.post(*entered.needs_turn);
-    }
-    aftermath.tell_let_in(*entry.waiter, *entry.task);
-    if (costly && lane.take_need_grew()) room_shrank(lane.key(), aftermath);
-    table_.unpin(lane);
+// False if no other task can be let in.
+bool Intake::let_first_in(Lane* lane, Aftermath& aftermath) {
+  RoomLine::Entry entry;
+  bool costly = false;
+  {
+    MutexLock lock(room_line_.mutex);
+    const RoomLine::Entry* first =
+        lane != nullptr ? room_line_.first(lane) : room_line_.first_of_candidates();
+    if (first == nullptr) return false;
+    entry = *first;
+    costly = is_costly(*entry.task);
+    bool queue_full = false;
+    const LaneTable::Entry entered =
+        admission_ != nullptr
+            ? enter_counted(*entry.task, *entry.lane, &queue_full)
+            : LaneTable::enter(*entry.lane, entry.task->waiter(), is_ranked(*entry.task));
+    if (queue_full) room_line_.queue_was_full(entry.lane);
+    if (entered.entered != LaneTable::Entered::kIn) return queue_full;  // other lanes may have room
+    entry.task->set_awaits_room(false);
+    room_line_.pop_first(entry.lane);
+    if (entered.needs_turn != nullptr) aftermath.post(*entered.needs_turn);
   }
+  aftermath.tell_let_in(*entry.waiter, *entry.task);
+  if (costly && entry.lane->take_need_grew()) room_shrank(entry.lane->key(), aftermath);
+  table_.unpin(*entry.lane);
+  return true;
 }
 
 }  // namespace keyway

@@ -72,8 +72,8 @@ class Intake {
   std::uint32_t largest_cost_in_line(Lane* lane) {
     return room_line_.empty() ? 0 : room_line_.largest_cost(lane);
   }
-  // Whether submits wait for room in this group.
-  bool has_line(std::string_view key, std::size_t hash);
+  // Whether submits wait that `task` would overtake: for room in its group, or in the global queue.
+  bool has_line(detail::TaskCore& task, std::size_t hash);
 
   // Lets waiting tasks in after an operation that may have made room in this lane or in the global
   // queue. The lane may be freed. REQUIRES: no lock is held.
@@ -84,7 +84,7 @@ class Intake {
   // The same for the global queue only.
   void made_global_room(Aftermath& aftermath) {
     if (admission_ != nullptr && !room_line_.empty()) [[unlikely]]
-      let_all_in(aftermath);
+      let_in(nullptr, aftermath);
   }
 
  private:
@@ -95,11 +95,10 @@ class Intake {
   LaneTable::Entered enter_weighed(detail::TaskCore& task, Aftermath& aftermath);
   // `queue_full`: set if the lane's own queue is full.
   LaneTable::Entry enter_counted(detail::TaskCore& task, Lane& lane, bool* queue_full = nullptr);
-  bool globally_full();
   void made_room_in(std::string_view key, Aftermath& aftermath);
   void let_in_after(Lane& changed, Aftermath& aftermath);
-  void let_in(Lane& lane, Aftermath& aftermath);
-  void let_all_in(Aftermath& aftermath);
+  void let_in(Lane* lane, Aftermath& aftermath);
+  bool let_first_in(Lane* lane, Aftermath& aftermath);
   const detail::TaskOwner& owner_;  // identifies the engine in the WaitGraph
   LaneTable& table_;
   LimitBook& limits_;

@@ -1,5 +1,6 @@
-// The submits that found a full queue and wait for room, in the order of arrival within each group.
-// Each entry has a task that is ready to enter its lane; the operation that makes room lets it in.
+// The submits that found a full queue and wait for room, in the order of arrival. An entry whose own
+// group has no room is passed over by those of other groups. Each entry has a task that is ready to
+// enter its lane; the operation that makes room lets it in.
 //
 // Thread safety: every method from any thread, under `mutex` where it says so.
 #pragma once
@@ -8,7 +9,6 @@
 #include <cstdint>
 #include <list>
 #include <map>
-#include <string_view>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -26,6 +26,7 @@ class RoomLine {
     detail::TaskCore* task = nullptr;
     Lane* lane = nullptr;  // pinned
     detail::RoomWaiter* waiter = nullptr;
+    std::uint64_t number = 0;  // by arrival; add() and replace() set it
   };
 
   // relaxed: the operation that makes room reads this after it has changed the lane, and a submit
@@ -36,9 +37,11 @@ class RoomLine {
   void add(const Entry& entry) KEYWAY_EXCLUDES(mutex) {
     MutexLock lock(mutex);
     Line& line = lines_[entry.lane];
-    places_[entry.task] = line.entries.insert(line.entries.end(), entry);
+    const Place place = line.entries.insert(line.entries.end(), entry);
+    place->number = ++arrivals_;
+    places_[entry.task] = place;
     ++line.costs[cost_of(entry)];
-    candidates_.emplace(entry.lane->key(), entry.lane);
+    candidates_.emplace(first_number(line), entry.lane);
     count_.fetch_add(1, std::memory_order_relaxed);
   }
   // Puts `entry` into the place of `old`, and returns the entry of `old`. If `old` is not in the
@@ -54,7 +57,9 @@ class RoomLine {
     Line& line = lines_.at(place->lane);
     uncount(line, *place);
     ++line.costs[cost_of(entry)];
-    return std::exchange(*place, entry);
+    const Entry replaced = std::exchange(*place, entry);
+    place->number = replaced.number;
+    return replaced;
   }
 
   // The maximum cost of the tasks that wait for `lane`; 0: none waits. The lane may be freed.
@@ -84,26 +89,31 @@ class RoomLine {
   // Candidates are the lanes in the line whose own queue may have room. add() makes a lane a
   // candidate, queue_was_full() ends that, and queue_has_room() makes it one again. Only candidates
   // are tried when the global queue has room, however many lanes are in the line.
-  void queue_was_full(Lane* lane) KEYWAY_REQUIRES(mutex) { candidates_.erase(lane->key()); }
+  void queue_was_full(Lane* lane) KEYWAY_REQUIRES(mutex) {
+    candidates_.erase(first_number(lines_.at(lane)));
+  }
   void queue_has_room(Lane* lane) KEYWAY_EXCLUDES(mutex) {
     MutexLock lock(mutex);
+    const auto found = lines_.find(lane);
     // A lane that is not in the line may be freed.
-    if (lines_.contains(lane)) candidates_.emplace(lane->key(), lane);
+    if (found != lines_.end()) candidates_.emplace(first_number(found->second), lane);
   }
-  // The candidate with the smallest key after `key`, or null. An order by address would not be
-  // reproducible.
-  Lane* candidate_after(std::string_view key) KEYWAY_REQUIRES(mutex) {
-    const auto found = candidates_.upper_bound(key);
-    return found == candidates_.end() ? nullptr : found->second;
+  // Of the entries of all candidates the first by arrival, or null.
+  Entry* first_of_candidates() KEYWAY_REQUIRES(mutex) {
+    return candidates_.empty() ? nullptr : first(candidates_.begin()->second);
   }
-  // Lane by lane, in the order of their keys; within a lane in the order of arrival.
+  bool has_candidates() KEYWAY_EXCLUDES(mutex) {
+    MutexLock lock(mutex);
+    return !candidates_.empty();
+  }
+  // In the order of arrival.
   std::vector<Entry> remove_all() KEYWAY_EXCLUDES(mutex) {
     MutexLock lock(mutex);
     std::vector<Entry> all;
-    for (Lane* lane : sorted_lanes()) {
-      const std::list<Entry>& entries = lines_.at(lane).entries;
-      all.insert(all.end(), entries.begin(), entries.end());
+    for (const auto& [lane, line] : lines_) {
+      all.insert(all.end(), line.entries.begin(), line.entries.end());
     }
+    std::ranges::sort(all, {}, &Entry::number);
     lines_.clear();
     candidates_.clear();
     places_.clear();
@@ -120,6 +130,7 @@ class RoomLine {
     std::map<std::uint32_t, std::size_t> costs;  // of these: how many have each cost
   };
 
+  static std::uint64_t first_number(const Line& line) { return line.entries.front().number; }
   static std::uint32_t cost_of(const Entry& entry) {
     return entry.task->has_extras() ? entry.task->extras().cost : 1;
   }
@@ -129,28 +140,26 @@ class RoomLine {
   }
 
   void erase(Place place) KEYWAY_REQUIRES(mutex) {
-    const auto line = lines_.find(place->lane);
+    const auto found = lines_.find(place->lane);
+    Line& line = found->second;
+    const bool is_candidate = candidates_.erase(first_number(line)) > 0;
     places_.erase(place->task);
-    uncount(line->second, *place);
-    line->second.entries.erase(place);
-    if (line->second.entries.empty()) {
-      candidates_.erase(line->first->key());
-      lines_.erase(line);
+    uncount(line, *place);
+    line.entries.erase(place);
+    if (line.entries.empty()) {
+      lines_.erase(found);
+    } else if (is_candidate) {
+      candidates_.emplace(first_number(line), found->first);
     }
     count_.fetch_sub(1, std::memory_order_relaxed);
-  }
-  std::vector<Lane*> sorted_lanes() const KEYWAY_REQUIRES(mutex) {
-    std::vector<Lane*> found;
-    found.reserve(lines_.size());
-    for (const auto& [lane, line] : lines_) found.push_back(lane);
-    std::sort(found.begin(), found.end(), LaneByKey());
-    return found;
   }
 
   detail::Atomic<std::size_t> count_{0};  // written under mutex
   std::unordered_map<Lane*, Line> lines_ KEYWAY_GUARDED_BY(mutex);
   std::unordered_map<const detail::TaskCore*, Place> places_ KEYWAY_GUARDED_BY(mutex);
-  std::map<std::string_view, Lane*> candidates_ KEYWAY_GUARDED_BY(mutex);  // of pinned lanes
+  // By the number of the lane's first entry.
+  std::map<std::uint64_t, Lane*> candidates_ KEYWAY_GUARDED_BY(mutex);
+  std::uint64_t arrivals_ KEYWAY_GUARDED_BY(mutex) = 0;
 };
 
 }  // namespace keyway

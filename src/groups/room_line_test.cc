@@ -1,5 +1,8 @@
 // Submits that wait for room: which operations let them in, and in what order.
+#include <chrono>
+#include <cstdint>
 #include <memory>
+#include <random>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -171,6 +174,111 @@ TEST_F(RoomLineTest, ATaskThatWaitsGivesItsPermitToACostlySubmitInFrontOfItsTarg
   EXPECT_TRUE(waits.is_done());
   EXPECT_TRUE(target.is_done());
   EXPECT_EQ(executor_->waiting_for_room(), 0U);
+}
+
+// ---- the order across groups
+
+using RoomLineOrder = RoomLineTest;
+
+// One task runs, and another one has the only place of the global queue.
+TEST_F(RoomLineOrder, TheGlobalQueueIsServedInTheOrderOfTheCalls) {
+  make({.global_max_in_flight = 1, .global_queue_threshold = 1});
+  auto busy = submit_nap("b", 1ms);
+  auto queued = submit_nap("b", 1ms);
+  submit_when_there_is_room("z", {.id = "1"}, 1ms);
+  submit_when_there_is_room("m", {.id = "2"}, 1ms);
+  submit_when_there_is_room("a", {.id = "3"}, 1ms);
+  submit_when_there_is_room("z", {.id = "4"}, 1ms);
+  sim_.run_ready();
+  EXPECT_EQ(executor_->waiting_for_room(), 4U);
+  sim_.run_until_idle();
+  EXPECT_EQ(entered_, (Ids{"1", "2", "3", "4"}));
+}
+
+TEST_F(RoomLineOrder, SeveralPlacesAtOnceGoToTheFirstCalls) {
+  make({.global_max_in_flight = 1, .global_queue_threshold = 0});
+  auto busy = submit_nap("b");
+  sim_.run_ready();
+  submit_when_there_is_room("z", {.id = "1"});
+  submit_when_there_is_room("a", {.id = "2"});
+  submit_when_there_is_room("z", {.id = "3"});
+  submit_when_there_is_room("a", {.id = "4"});
+  EXPECT_TRUE(executor_->set_global_limit(4).ok());
+  sim_.run_ready();
+  EXPECT_EQ(entered_, (Ids{"1", "2", "3", "4"}));
+}
+
+TEST_F(RoomLineOrder, AGroupWithoutRoomOfItsOwnIsPassedOver) {
+  make({.groups = {{"narrow", {.max_concurrency = 1, .queue_threshold = 0}}},
+        .global_max_in_flight = 2,
+        .global_queue_threshold = 0});
+  auto busy = submit_nap("narrow", 10ms);
+  auto short_one = submit_nap("b", 1ms);
+  sim_.run_ready();
+  submit_when_there_is_room("narrow", {.id = "1"}, 1ms);
+  submit_when_there_is_room("narrow", {.id = "2"}, 1ms);
+  submit_when_there_is_room("a", {.id = "3"}, 1ms);
+  submit_when_there_is_room("b", {.id = "4"}, 20ms);
+  sim_.advance(1ms);
+  EXPECT_EQ(entered_, Ids{"3"});
+  sim_.advance(1ms);
+  EXPECT_EQ(entered_, (Ids{"3", "4"}));
+  sim_.run_until_idle();
+  EXPECT_EQ(entered_, (Ids{"3", "4", "1", "2"}));
+}
+
+TEST_F(RoomLineOrder, ANewerTaskWithTheSameIdHasThePlaceOfTheOlderOne) {
+  make({.global_max_in_flight = 1, .global_queue_threshold = 0});
+  auto busy = submit_nap("b", 1ms);
+  sim_.run_ready();
+  const TaskOptions options{.id = "x", .conflation = Conflation::kKeepNewest};
+  submit_when_there_is_room("z", options, 1ms);
+  submit_when_there_is_room("m", {.id = "y"}, 1ms);
+  submit_when_there_is_room("z", options, 1ms);
+  EXPECT_EQ(executor_->waiting_for_room(), 2U);
+  sim_.run_until_idle();
+  EXPECT_EQ(entered_, (Ids{"x", "x", "y"})) << "the older one entered when it was cancelled";
+}
+
+TEST_F(RoomLineOrder, OneThatGivesUpLeavesTheOthersInOrder) {
+  make({.global_max_in_flight = 1, .global_queue_threshold = 0});
+  auto busy = submit_nap("b", 1ms);
+  auto gives_up = std::make_unique<GroupExecutor>(GroupPolicy{}, sim_);
+  auto first = gives_up->submit("f", [&]() -> Task<void> {
+    (void)co_await executor_->submit_async("z", {.id = "0"}, answer);
+  });
+  sim_.run_ready();
+  submit_when_there_is_room("m", {.id = "1"}, 1ms);
+  submit_when_there_is_room("z", {.id = "2"}, 1ms);
+  submit_when_there_is_room("a", {.id = "3"}, 1ms);
+  EXPECT_TRUE(first.cancel());
+  sim_.run_until_idle();
+  EXPECT_EQ(entered_, (Ids{"1", "2", "3"}));
+}
+
+// Groups of which each has room, in a random order of calls, with random numbers of places.
+TEST_F(RoomLineOrder, RandomCallsEnterInTheirOrder) {
+  for (std::uint64_t seed = 0; seed < 200 && !HasFailure(); ++seed) {
+    SCOPED_TRACE(::testing::Message() << "seed " << seed);
+    std::mt19937_64 random(seed);
+    const auto below = [&](int bound) {
+      return static_cast<int>(random() % static_cast<std::uint64_t>(bound));
+    };
+    entered_.clear();
+    handles_.clear();
+    make({.default_group = {.max_concurrency = 1 + below(3)},
+          .global_max_in_flight = 1 + below(3),
+          .global_queue_threshold = below(3)});
+    Ids called;
+    for (int i = 0; i < 30; ++i) {
+      called.push_back(std::to_string(i));
+      submit_when_there_is_room(std::string(1, static_cast<char>('a' + below(5))),
+                                {.id = called.back()}, std::chrono::milliseconds(1 + below(5)));
+      if (below(3) == 0) sim_.advance(std::chrono::milliseconds(below(4)));
+    }
+    sim_.run_until_idle();
+    EXPECT_EQ(entered_, called);
+  }
 }
 
 }  // namespace

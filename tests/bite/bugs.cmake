@@ -399,6 +399,16 @@ plant_bug(await_ignores_stop "a coroutine that awaits a task or room does not en
   [[if (phase != kArmed || !give_up()) return;]]
   [[if (phase != kArmed || planted("await_ignores_stop") || !give_up()) return;]])
 
+plant_bug(latest_call_first "of the groups that wait for the global queue, the one with the latest call is let in first"
+  src/groups/room_line.h
+  [[first(candidates_.begin()->second);]]
+  [[first((planted("latest_call_first") ? std::prev(candidates_.end()) : candidates_.begin())->second);]])
+
+plant_bug(line_overtaken "a submit takes the place in the global queue that is about to go to one that waits in another group"
+  src/groups/intake.cc
+  [[if (admission_ != nullptr && room_line_.has_candidates()) {]]
+  [[if (admission_ != nullptr && room_line_.has_candidates() && !planted("line_overtaken")) {]])
+
 plant_bug(global_limit_lets_nobody_in "a raised global limit does not let in the submitters that wait for room"
   src/groups/intake.cc
   [[admission_->limit = limit;
@@ -745,10 +755,10 @@ plant_bug(costly_closes_cycle "a costly task that overtakes others may leave tas
 
 plant_bug(costly_from_line_closes_cycle "a costly task that has waited for room may leave tasks waiting for each other"
   src/groups/intake.cc
-  [[;
-    if (costly]]
-  [[;
-    if (!planted("costly_from_line_closes_cycle") && costly]])
+  [[*entry.task);
+  if (costly]]
+  [[*entry.task);
+  if (!planted("costly_from_line_closes_cycle") && costly]])
 
 plant_bug(costly_return_closes_cycle "a costly task that comes back may leave tasks waiting for each other"
   src/groups/waits.cc

@@ -30,6 +30,7 @@ inline constexpr KeptSchedule kKeptSchedules[] = {
     {"key_pauses_cross", "ExplorePipeline.RecordsOfAKeyThatWasPausedAndResumedAtOnce", "11:1,13:2", 63},
     {"lane_lock_order", "ExploreGroups.StatsWhileTheGateLooksForTheOldest", "0:2,2:1,4:2,40:1,52:1,57:0,59:2,60:0,66:2", 3999},
     {"lanes_looked_at_once", "ExploreLaneTable.EmptyAgainstATaskThatMovesOn", "0:1,44:0,50:1", 308},
+    {"line_overtaken", "ExploreGlobalQueue.ALaterCallDoesNotOvertakeTheLine", "29:1", 325},
     {"listener_before_next", "ExploreGroupListeners.AListenerOfCompletionWaitsForTheNextTask", "-", 1},
     {"pause_keeps_returner", "ExploreGroupControl.ATaskThatBeganBeforeThePauseComesBackToItsLane", "-", 1},
     {"pump_check_then_store", "ExplorePipeline.RecordsOfOneKeySetAside", "0:1,2:2,4:1,133:2,229:2", 3460},
