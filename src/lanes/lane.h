@@ -236,12 +236,9 @@ class alignas(64) Lane final : public Runnable {
   std::optional<std::int64_t> of_next(Look look) const KEYWAY_EXCLUDES(intake_, dispatch_) {
     SpinGuard dispatch(dispatch_);
     SpinGuard intake(intake_);
-    std::optional<std::int64_t> said;
-    each_in_order([&](const Waiter& waiter) {
-      said = look(waiter);
-      return false;
-    });
-    return said;
+    const Waiter* next = first_in_line();
+    if (next == nullptr) return std::nullopt;
+    return look(*next);
   }
   // How many would run if nothing but this lane's limit held them back, and its pause those who have not begun.
   std::uint64_t could_run() const KEYWAY_EXCLUDES(intake_, dispatch_);
@@ -289,6 +286,8 @@ class alignas(64) Lane final : public Runnable {
     taken.waiter = &taken_in_.pop_front();
     taken.number = ++started_;
   }
+  // Who is next, or null.
+  Waiter* first_in_line() const KEYWAY_REQUIRES(intake_, dispatch_);
   LaneCounts counts_locked() const KEYWAY_REQUIRES(intake_, dispatch_);
   std::uint64_t waiting() const KEYWAY_REQUIRES(intake_, dispatch_) {
     const std::uint64_t left =
@@ -336,7 +335,6 @@ class alignas(64) Lane final : public Runnable {
     sure_room_ = 0;
   }
   void count_cost(std::uint32_t cost, bool returns) KEYWAY_REQUIRES(intake_, dispatch_);
-  Waiter* first_ranked() const KEYWAY_REQUIRES(intake_, dispatch_);
   std::uint32_t units_of(const Waiter& waiter) const KEYWAY_REQUIRES(dispatch_) {
     return std::min(owner_.rank_of(waiter).cost, limit_);
   }
@@ -440,8 +438,9 @@ void Lane::each_in_order(Visit visit) const {
                           return from == to;
                         };
   auto no_returner = taken_in_.begin();
-  for (std::uint64_t i = rare_ == nullptr ? 0 : rare_->returners; i > 0; --i) ++no_returner;
-  if (!each(taken_in_.begin(), no_returner)) return;
+  for (std::uint64_t i = rare_ == nullptr ? 0 : rare_->returners; i > 0; --i, ++no_returner) {
+    if (!visit(*no_returner)) return;
+  }
   static const Levels no_levels;
   const Levels& levels = ranks_ == nullptr ? no_levels : ranks_->levels;
   auto level = levels.begin();

@@ -26,14 +26,15 @@ bool Lane::take_need_grew() {
   return ranks_ != nullptr && std::exchange(ranks_->need_grew, false);
 }
 
-Waiter* Lane::first_ranked() const {
+Waiter* Lane::first_in_line() const {
   const bool returns = rare_ != nullptr && rare_->returners > 0;
-  const auto level = ranks_->levels.begin();
-  const bool has_level = level != ranks_->levels.end();
-  if (!returns && has_level && level->first > 0) return level->second.front();
+  const bool has_level = ranks_ != nullptr && !ranks_->levels.empty();
+  if (!returns && has_level && ranks_->levels.begin()->first > 0) {
+    return ranks_->levels.begin()->second.front();
+  }
   if (!taken_in_.empty()) return taken_in_.front();
   if (!inbox_.empty()) return inbox_.front();
-  return has_level ? level->second.front() : nullptr;
+  return has_level ? ranks_->levels.begin()->second.front() : nullptr;
 }
 
 void Lane::insert_ranked(Waiter& waiter) {
@@ -56,7 +57,7 @@ void Lane::remove_ranked(Waiter& waiter) {
 }
 
 void Lane::take_ranked(bool has_turn, LaneTake& taken) {
-  if (Waiter* next = first_ranked(); next != nullptr && fits(*next)) {
+  if (Waiter* next = first_in_line(); next != nullptr && fits(*next)) {
     taken.waiter = next;
     taken.units = units_of(*next);
     taken.number = ++started_;
@@ -86,7 +87,7 @@ void Lane::finish_ranked(bool go_on, std::uint32_t units, LaneTake& taken) {
 }
 
 bool Lane::place_turn() {
-  const Waiter* next = first_ranked();
+  const Waiter* next = first_in_line();
   turn_out_ = next != nullptr;
   stalled_ = turn_out_ && !fits(*next);
   return turn_out_ && !stalled_;

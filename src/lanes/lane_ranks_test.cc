@@ -179,6 +179,12 @@ class Checked {
     const LaneCounts counts = lane_.counts();
     EXPECT_EQ(counts.waiting, waiting_.size());
     EXPECT_EQ(counts.running, running_.size());
+    const Waiter* next = nullptr;
+    lane_.of_next([&](const Waiter& waiter) {
+      next = &waiter;
+      return 0;
+    });
+    EXPECT_EQ(next, waiting_.empty() ? nullptr : &waiting_.front()->waiter);
     if (!waiting_.empty() && fits(*waiting_.front(), used())) {
       EXPECT_TRUE(turn_) << "there is room, and nobody will come";
     }

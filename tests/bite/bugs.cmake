@@ -475,20 +475,17 @@ plant_bug(lane_lock_order "a look at the next waiter takes the two locks of its 
   src/lanes/lane.h
   [[    SpinGuard dispatch(dispatch_);
     SpinGuard intake(intake_);
-    std::optional<std::int64_t> said;
+    const Waiter* next = first_in_line();
 ]]
-  [[    std::optional<std::int64_t> said;
-    if (planted("lane_lock_order")) {
+  [[    if (planted("lane_lock_order")) {
       SpinGuard intake(intake_);
       SpinGuard dispatch(dispatch_);
-      each_in_order([&](const Waiter& waiter) {
-        said = look(waiter);
-        return false;
-      });
-      return said;
+      const Waiter* next = first_in_line();
+      return next != nullptr ? std::optional<std::int64_t>(look(*next)) : std::nullopt;
     }
     SpinGuard dispatch(dispatch_);
     SpinGuard intake(intake_);
+    const Waiter* next = first_in_line();
 ]])
 
 # ---- permits
@@ -1230,3 +1227,8 @@ plant_bug(captures_outlive_their_operation "the captures of a coroutine's callab
     }
     callable_.~F();
     if constexpr (kCoroutine) coroutine_.end_operation();]])
+plant_bug(next_found_among_all "a look at the next waiter walks over all who wait"
+  src/lanes/lane.h
+  [[    if (next == nullptr) return std::nullopt;]]
+  [[    if (planted("next_found_among_all")) each_in_order([](const Waiter&) { return true; });
+    if (next == nullptr) return std::nullopt;]])
