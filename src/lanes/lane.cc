@@ -343,7 +343,9 @@ std::uint64_t Lane::could_run() const {
   SpinGuard intake(intake_);
   const std::uint64_t returners = rare_ == nullptr ? 0 : rare_->returners;
   const std::uint64_t able = paused_ ? returners : waiting();
-  if (ranks_ != nullptr) return tasks_running() + fitting(able).count;
+  if (ranks_ != nullptr) {
+    return tasks_running() + fitting(able, paused_ ? ranks_->returning : ranks_->queued).count;
+  }
   const std::uint64_t room = running_ >= limit_ ? 0 : limit_ - running_;
   return running_ + std::min(room, able);
 }

@@ -309,18 +309,26 @@ class alignas(64) Lane final : public Runnable {
   class Costs {
    public:
     void add(std::uint32_t cost) {
-      if (cost > 1) ++counts_[cost];
+      if (cost == 1) return;
+      ++counts_[cost];
+      extra_ += cost - 1;
     }
     void remove(std::uint32_t cost) {
       if (cost == 1) return;
       const auto found = counts_.find(cost);
       if (--found->second == 0) counts_.erase(found);
+      extra_ -= cost - 1;
     }
     std::uint32_t largest() const { return counts_.empty() ? 1 : counts_.rbegin()->first; }
-    void clear() { counts_.clear(); }
+    std::uint64_t extra() const { return extra_; }  // the sum of (cost - 1)
+    void clear() {
+      counts_.clear();
+      extra_ = 0;
+    }
 
    private:
     std::map<std::uint32_t, std::uint64_t> counts_;
+    std::uint64_t extra_ = 0;
   };
   struct Ranks {
     Levels levels;                    // by priority; none is empty
@@ -354,12 +362,13 @@ class alignas(64) Lane final : public Runnable {
   }
   void gather_ranked(WaiterList& all) KEYWAY_REQUIRES(intake_, dispatch_);
   void forget_ranks_if_empty() KEYWAY_REQUIRES(intake_, dispatch_);
-  // Of the first `most` who wait, those who would fit, one after the other; and how many permits would be out then.
+  // Of the first `most` who wait, which have these costs, those who would fit, one after the other; and how many permits
+  // would be out then. Looks at each of those who fit only if some cost more than 1 and not all fit.
   struct Fitting {
     std::uint64_t count = 0;
     std::uint64_t units = 0;
   };
-  Fitting fitting(std::uint64_t most) const KEYWAY_REQUIRES(intake_, dispatch_);
+  Fitting fitting(std::uint64_t most, const Costs& costs) const KEYWAY_REQUIRES(intake_, dispatch_);
   bool is_full_ranked(const Waiter& newcomer) const KEYWAY_REQUIRES(intake_, dispatch_);
   template <class Visit>  // bool visit(const Waiter&): false ends it
   void each_in_order(Visit visit) const KEYWAY_REQUIRES(intake_, dispatch_);

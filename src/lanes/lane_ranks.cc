@@ -114,7 +114,11 @@ void Lane::forget_ranks_if_empty() {
   careful_ = waiting_limit_.load(std::memory_order_relaxed) != kNoLimit;
 }
 
-Lane::Fitting Lane::fitting(std::uint64_t most) const {
+Lane::Fitting Lane::fitting(std::uint64_t most, const Costs& costs) const {
+  const std::uint64_t room = limit_now() > running_ ? limit_now() - running_ : 0;
+  const std::uint64_t wanted = most + costs.extra();
+  if (wanted <= room) return {.count = most, .units = running_ + wanted};
+  if (costs.extra() == 0) return {.count = room, .units = running_ + room};
   Fitting fitting{.count = 0, .units = running_};
   each_in_order([&](const Waiter& waiter) KEYWAY_REQUIRES(dispatch_) {
     const std::uint64_t units = fitting.units + units_of(waiter);
@@ -130,7 +134,7 @@ bool Lane::is_full_ranked(const Waiter& newcomer) const {
   const std::uint64_t waiting_limit = waiting_limit_.load(std::memory_order_relaxed);
   const std::uint64_t there = waiting();
   if (there < waiting_limit) return false;
-  const Fitting now = fitting(there);
+  const Fitting now = fitting(there, ranks_->queued);
   if (now.count == there && now.units + units_of(newcomer) <= limit_now()) return false;
   return there - now.count >= waiting_limit;
 }

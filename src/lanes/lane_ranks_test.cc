@@ -114,12 +114,15 @@ class Checked {
   bool is_full(const Guest& newcomer) const {
     if (limits_.waiting == kNoLimit) return false;
     std::uint32_t sum = used();
-    std::size_t fitting = 0;
-    while (fitting < waiting_.size() && fits(*waiting_[fitting], sum)) {
-      sum += units_of(*waiting_[fitting++]);
-    }
+    const std::size_t fitting = count_fitting(waiting_.size(), sum);
     if (fitting == waiting_.size() && fits(newcomer, sum)) return false;
     return waiting_.size() - fitting >= limits_.waiting;
+  }
+  // Of the first `most` who wait; adds their units to `sum`.
+  std::size_t count_fitting(std::size_t most, std::uint32_t& sum) const {
+    std::size_t fitting = 0;
+    while (fitting < most && fits(*waiting_[fitting], sum)) sum += units_of(*waiting_[fitting++]);
+    return fitting;
   }
 
   void withdraw(Guest& guest) {
@@ -179,6 +182,9 @@ class Checked {
     const LaneCounts counts = lane_.counts();
     EXPECT_EQ(counts.waiting, waiting_.size());
     EXPECT_EQ(counts.running, running_.size());
+    std::uint32_t sum = used();
+    const std::size_t able = paused_ ? returners_ : waiting_.size();
+    EXPECT_EQ(lane_.could_run(), running_.size() + count_fitting(able, sum));
     const Waiter* next = nullptr;
     lane_.of_next([&](const Waiter& waiter) {
       next = &waiter;

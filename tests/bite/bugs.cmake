@@ -1232,3 +1232,16 @@ plant_bug(next_found_among_all "a look at the next waiter walks over all who wai
   [[    if (next == nullptr) return std::nullopt;]]
   [[    if (planted("next_found_among_all")) each_in_order([](const Waiter&) { return true; });
     if (next == nullptr) return std::nullopt;]])
+
+plant_bug(fitting_looks_at_all "a lane with a priority looks at each waiter to say how many could run"
+  src/lanes/lane_ranks.cc
+  [[if (wanted <= room) return]]
+  [[if (wanted <= room && !planted("fitting_looks_at_all")) return]]
+  AND
+  [[if (costs.extra() == 0) return]]
+  [[if (costs.extra() == 0 && !planted("fitting_looks_at_all")) return]])
+
+plant_bug(costs_of_waiters_ignored "a costly waiter counts as one permit if it seems that all who wait could run"
+  src/lanes/lane_ranks.cc
+  [[const std::uint64_t wanted = most + costs.extra();]]
+  [[const std::uint64_t wanted = most + (planted("costs_of_waiters_ignored") ? 0 : costs.extra());]])
