@@ -3,6 +3,7 @@
 // Thread safety: every method from any thread.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -92,15 +93,19 @@ class ConflationTable {
     followers_.at(leader).at(follower.extras().arrival).wait = std::move(wait);
   }
 
-  // The unfinished tasks that were submitted before `task`, in the order of arrival. `superseded`:
-  // marks them, so that each of them ends when it enters its queue.
+  // The unfinished tasks that were submitted before `task`, in the order of arrival, but for those
+  // with which done_with_older() was called. `superseded`: marks them, so that each of them ends when
+  // it enters its queue.
   References older_than(const detail::TaskCore& task, bool superseded) KEYWAY_EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
     const auto found = entries_.find(name_of(task));
     if (found == entries_.end()) return {};
+    const Entry& entry = found->second;
+    const bool stops = superseded && task.extras().conflation == Conflation::kCancelRunning;
     References older;
-    for (const auto& [arrival, other] : found->second.live) {
-      if (arrival >= task.extras().arrival) break;
+    auto at = entry.live.lower_bound(stops ? entry.stopped_before : entry.superseded_before);
+    for (; at != entry.live.end() && at->first < task.extras().arrival; ++at) {
+      detail::TaskCore* other = at->second;
       other->retain();
       // relaxed: the other task reads it after it has entered its queue, and the caller looks for
       // it in that queue, under the same lock.
@@ -108,6 +113,20 @@ class ConflationTable {
       older.emplace_back(other);
     }
     return older;
+  }
+  // The tasks that older_than(task, true) returned have begun or ended, or end when they enter their
+  // queue; with kCancelRunning they were asked to stop as well. So a newer task has nothing more to do
+  // with them, however many there are.
+  void done_with_older(const detail::TaskCore& task) KEYWAY_EXCLUDES(mutex_) {
+    MutexLock lock(mutex_);
+    const auto found = entries_.find(name_of(task));
+    if (found == entries_.end()) return;
+    Entry& entry = found->second;
+    const std::uint64_t arrival = task.extras().arrival;
+    entry.superseded_before = std::max(entry.superseded_before, arrival);
+    if (task.extras().conflation == Conflation::kCancelRunning) {
+      entry.stopped_before = std::max(entry.stopped_before, arrival);
+    }
   }
 
   // `task` has ended. Returns its followers, in the order of arrival.
@@ -145,6 +164,9 @@ class ConflationTable {
  private:
   struct Entry {
     std::map<std::uint64_t, detail::TaskCore*> live;  // by arrival
+    // Newer tasks are done with all that arrived before: a task with kCancelRunning, and any other.
+    std::uint64_t stopped_before = 0;
+    std::uint64_t superseded_before = 0;
   };
 
   static std::string name_of(const detail::TaskCore& task) {

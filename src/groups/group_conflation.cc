@@ -94,6 +94,7 @@ void GroupEngine::supersede_older(const TaskCore& task) {
       other->operations().request_stop(*other);
     }
   }
+  conflation_.done_with_older(task);
 }
 
 // Ends `task` if it stands in its queue or in the line for room; otherwise does nothing.
@@ -136,6 +137,7 @@ void GroupEngine::came_in(TaskCore& task) noexcept {
         endings_.tell_later({.task = other.release(), .asks_to_stop = true});
       }
     }
+    conflation_.done_with_older(task);
   }
   // A newer task superseded this one before it entered.
   if (task.extras().superseded.load(std::memory_order_relaxed)) end_later(task);

@@ -1245,3 +1245,13 @@ plant_bug(costs_of_waiters_ignored "a costly waiter counts as one permit if it s
   src/lanes/lane_ranks.cc
   [[const std::uint64_t wanted = most + costs.extra();]]
   [[const std::uint64_t wanted = most + (planted("costs_of_waiters_ignored") ? 0 : costs.extra());]])
+
+plant_bug(running_looked_at_again "a task that supersedes others looks at all that have begun, however many newer tasks have done so"
+  src/groups/conflation.h
+  [[entry.superseded_before = std::max]]
+  [[if (!planted("running_looked_at_again")) entry.superseded_before = std::max]])
+
+plant_bug(kept_task_not_stopped "a task that cancels running ones misses those that a newer one let finish"
+  src/groups/conflation.h
+  [[lower_bound(stops ? entry.stopped_before]]
+  [[lower_bound(stops && !planted("kept_task_not_stopped") ? entry.stopped_before]])
