@@ -61,13 +61,17 @@ bool GroupEngine::take_place_of(TaskCore& other, TaskCore& task) {
   const QuietWatch::Use use(quiet_);
   Lane* lane = table_.pin_existing(task.group_key(), LaneTable::hash(task.group_key()));
   if (lane == nullptr) return false;
-  // A place in the global queue is the queue's, not the task's. Written before anybody can take it.
-  task.set_has_place(other.has_place());
   bool took = false;
   {
     Aftermath aftermath(scheduler_);
-    const Lane::Withdrawn replaced =
-        intake_.change(*lane, [&] { return lane->replace(other.waiter(), task.waiter()); });
+    const Lane::Withdrawn replaced = intake_.change(*lane, [&] {
+      // A place in the global queue is the queue's, not the task's. Under the mutex of change(), because `other` may be
+      // entering; before replace(), because a worker may take `task` at once.
+      task.set_has_place(other.has_place());
+      const Lane::Withdrawn withdrawn = lane->replace(other.waiter(), task.waiter());
+      (withdrawn ? other : task).set_has_place(false);
+      return withdrawn;
+    });
     took = replaced.withdrawn;
     if (replaced.post_turn) aftermath.post(*lane);
     if (took && Intake::is_costly(task) && lane->take_need_grew()) {
@@ -76,11 +80,7 @@ bool GroupEngine::take_place_of(TaskCore& other, TaskCore& task) {
     if (took) intake_.made_room(*lane, aftermath);  // `task` may cost less
   }
   table_.unpin(*lane);
-  if (!took) {
-    task.set_has_place(false);
-    return false;
-  }
-  other.set_has_place(false);
+  if (!took) return false;
   end_superseded(other);
   return true;
 }

@@ -524,8 +524,17 @@ plant_bug(place_of_expired "a task that expires keeps its place in the global qu
 
 plant_bug(place_given_up_twice "a task that a newer one replaces gives up the place in the global queue that the newer one has"
   src/groups/group_conflation.cc
-  [[  other.set_has_place(false);]]
-  [[  if (!planted("place_given_up_twice")) other.set_has_place(false);]])
+  [[(withdrawn ? other : task).set_has_place(false);]]
+  [[if (!withdrawn || !planted("place_given_up_twice")) (withdrawn ? other : task).set_has_place(false);]])
+
+plant_bug(place_seen_early "a task that replaces one which is just entering does not take over its place in the global queue"
+  src/groups/group_conflation.cc
+  [[const Lane::Withdrawn replaced = intake_]]
+  [[const bool early = other.has_place();
+    const Lane::Withdrawn replaced = intake_]]
+  AND
+  [[task.set_has_place(other.has_place());]]
+  [[task.set_has_place(planted("place_seen_early") ? early : other.has_place());]])
 
 plant_bug(bytes_of_revoked "records that were set aside keep their bytes when their partition is revoked"
   src/stream/pipeline_engine.h

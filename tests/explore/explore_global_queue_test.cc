@@ -1,5 +1,6 @@
-// The line of the submits that wait for a place of the global queue.
+// The places of the global queue, and the line of the submits that wait for one.
 #include <chrono>
+#include <optional>
 
 #include <gtest/gtest.h>
 
@@ -10,6 +11,44 @@ namespace keyway::explore {
 namespace {
 
 constexpr ScenarioOptions kThreeThreads{.threads = 3};
+
+// Two submits with the same id: the newer one may take the place of the older one while that one enters.
+class TwoWithOneId final : public GroupScenario {
+ public:
+  TwoWithOneId() : GroupScenario(2, {.global_max_in_flight = 1, .global_queue_threshold = 1}) {}
+  void client(int number) override {
+    if (number == 0) {
+      blocker_ = executor().submit("blocker", [this] {
+        began_.set();
+        open_.wait("the end of the blocker");
+      });
+      began_.wait("the blocker");
+      other_.emplace(executor().group("g"));
+      ready_.set();
+    } else {
+      ready_.wait("the blocker");
+    }
+    handles_[number] = executor().submit(
+        "g", TaskOptions{.id = "x", .conflation = Conflation::kKeepNewest}, [] {});
+  }
+  void finish() override {
+    for (TaskHandle<void>& handle : handles_) handle.cancel();
+    auto probe = executor().try_submit("probe", [] {});
+    require(probe.ok(), "the global queue is empty, and says that it is full");
+    other_.reset();
+    open_.set();
+    blocker_.join();
+    std::move(probe).value().join();
+  }
+
+ private:
+  Event began_, open_, ready_;
+  std::optional<GroupHandle> other_;  // keeps the lane
+  TaskHandle<void> blocker_, handles_[2];
+};
+TEST(ExploreGlobalQueue, NoPlaceIsLostWhenATaskTakesThatOfOneThatEnters) {
+  expect_holds<TwoWithOneId>("GroupExecutor", kThreeThreads);
+}
 
 // A submit waits in the line for the only place of the global queue, and another one comes when the place becomes free.
 class ComesBehindTheLine final : public GroupScenario {

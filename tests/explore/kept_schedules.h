@@ -34,6 +34,8 @@ inline constexpr KeptSchedule kKeptSchedules[] = {
     {"listener_before_next", "ExploreGroupListeners.AListenerOfCompletionWaitsForTheNextTask", "-", 1},
     {"pause_keeps_returner", "ExploreGroupControl.ATaskThatBeganBeforeThePauseComesBackToItsLane", "-", 1},
     {"pump_check_then_store", "ExplorePipeline.RecordsOfOneKeySetAside", "0:1,2:2,4:1,133:2,229:2", 3460},
+    {"place_seen_early", "ExploreGlobalQueue.NoPlaceIsLostWhenATaskTakesThatOfOneThatEnters", "39:1", 92},
+    {"pump_check_then_store", "ExplorePipeline.RecordsOfOneKeySetAside", "135:2", 692},
     {"pump_forgets_its_end", "ExplorePump.MayBeDestroyedAfterItsEnd", "9:2,12:1", 19},
     {"pump_woken_early", "ExplorePipeline.RecordsOfOneKeyWithNoneInLine", "295:2", 448},
     {"quiet_announced_early", "ExploreGroupControl.AWaitForQuietSeesTheLastStep", "3:1", 57},
