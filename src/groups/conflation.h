@@ -169,10 +169,10 @@ class ConflationTable {
     std::uint64_t superseded_before = 0;
   };
 
+  // Any byte may stand in keys and ids, so the length of the key says where it ends.
   static std::string name_of(const detail::TaskCore& task) {
-    std::string name(task.group_key());
-    name.push_back('\0');
-    return name.append(task.task_id());
+    const std::string_view key = task.group_key();
+    return std::to_string(key.size()).append(1, ':').append(key).append(task.task_id());
   }
 
   Mutex<LockRank::kConflation> mutex_;

@@ -53,6 +53,21 @@ TEST_F(ConflationTest, KeepOldestTurnsANewTaskAwayWhileAnotherWaitsOrRuns) {
   EXPECT_EQ(executor_.stats().rejected, 2U);
 }
 
+TEST(Conflation, IsOfOneGroupWhateverBytesStandInKeysAndIds) {
+  SimScheduler sim;
+  GroupExecutor executor({}, sim);
+  const auto submit = [&](std::string_view key, std::string_view id, int value) {
+    return executor.submit(key, {.id = id, .conflation = Conflation::kShareResult},
+                           [value] { return value; });
+  };
+  using std::string_view_literals::operator""sv;
+  auto first = submit("a"sv, "b\0c"sv, 1);
+  auto second = submit("a\0b"sv, "c"sv, 2);
+  sim.run_until_idle();
+  EXPECT_EQ(first.join().value(), 1);
+  EXPECT_EQ(second.join().value(), 2);
+}
+
 TEST_F(ConflationTest, KeepNewestTakesThePlaceOfOneThatWaits) {
   auto busy = submit("busy", Conflation::kNone, "0");
   sim_.run_ready();

@@ -950,8 +950,8 @@ plant_bug(coroutine_ends_unsearched "a coroutine outside of tasks ends while a s
 
 plant_bug(two_ids_drawn "two branches that draw the id of their operation at once have different ones"
   src/runtime/operation.cc
-  [[drawn, std::memory_order_relaxed)) return id;]]
-  [[drawn, std::memory_order_relaxed)) return planted("two_ids_drawn") ? drawn : id;]])
+  [[if (const std::uint64_t id = id_.load(std::memory_order_relaxed); id != 0 && id != drawn) return id;]]
+  [[if (const std::uint64_t id = id_.load(std::memory_order_relaxed); id != 0 && id != drawn) return planted("two_ids_drawn") ? drawn : id;]])
 
 # ---- memory order
 
