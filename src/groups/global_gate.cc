@@ -131,7 +131,6 @@ GlobalGate::Served GlobalGate::set_limit(std::uint32_t limit) {
   limit_ = limit;
   over_.store(in_flight_ > limit_, std::memory_order_relaxed);
   while (in_flight_ < limit_ && !returners_.empty()) served.returners.push_back(&serve_returner());
-  if (shares_) note_spare();
   serve_lanes(served.lanes);
   return served;
 }

@@ -85,12 +85,9 @@ class GlobalGate {
   [[nodiscard]] Served set_limit(std::uint32_t limit) KEYWAY_EXCLUDES(lock_);
 
   // Whether a worker with a permit should give it back after its task: others stand in line for it, or
-  // more are out than the limit allows by now. By shares, also if no permit is spare: a lane that is coming may need one, and
-  // a task without a permit of its own does not count in its lane's share. relaxed: a hint.
+  // more are out than the limit allows by now. relaxed: a hint.
   bool contended() const {
-    if (in_line_.load(std::memory_order_relaxed) > 0) return true;
-    return shares_ ? !spare_.load(std::memory_order_relaxed)
-                   : over_.load(std::memory_order_relaxed);
+    return in_line_.load(std::memory_order_relaxed) > 0 || over_.load(std::memory_order_relaxed);
   }
 
   struct Use {
@@ -115,10 +112,6 @@ class GlobalGate {
   void count(Lane& lane, int change) KEYWAY_REQUIRES(lock_) {
     GroupState::of(lane).permits += static_cast<std::uint32_t>(change);
     line_.permits_changed(lane);
-    note_spare();
-  }
-  void note_spare() KEYWAY_REQUIRES(lock_) {
-    spare_.store(in_flight_ < limit_, std::memory_order_relaxed);
   }
   bool enter_or_stand_in_line(Lane& lane, std::int64_t age) KEYWAY_REQUIRES(lock_);
   // The turn of a lane that was served.
@@ -138,8 +131,6 @@ class GlobalGate {
   const bool shares_;
   detail::Atomic<std::uint32_t> in_line_{0};
   detail::Atomic<bool> over_{false};
-  // By shares: permits are free.
-  detail::Atomic<bool> spare_{false};
 
   SpinLock<LockRank::kGlobalGate> lock_;
   std::uint32_t limit_ KEYWAY_GUARDED_BY(lock_);

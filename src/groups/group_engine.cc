@@ -177,12 +177,12 @@ void GroupEngine::run_turn(Lane& lane, Turn& turn) {
   Waiter* waiter = first.waiter;
   std::uint64_t number = first.number;
   std::uint32_t units = first.units;
-  // By shares, a heavier lane has more turns at the gate, so its turns are not longer as well.
-  const bool has_weight = state != nullptr && !dispatch_.by_shares();
-  const int weight = has_weight ? static_cast<int>(state->weight) : 1;
+  const int weight = state != nullptr ? static_cast<int>(state->weight) : 1;
+  // By shares, each task goes through the gate, which counts it in the share of its lane.
+  const bool takes_one = rated || dispatch_.by_shares();
   const TimePoint began = read_clock(turn);
   TimePoint started = began;
-  for (int left = rated ? 0 : kTurnTasks * weight - 1;; --left) {
+  for (int left = takes_one ? 0 : kTurnTasks * weight - 1;; --left) {
     TaskCore& task = TaskCore::of(*waiter);
     if (task.operations().is_return) [[unlikely]]
       return waits_.came_back(task, units);

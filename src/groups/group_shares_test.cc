@@ -109,13 +109,21 @@ TEST_F(GroupShares, AWeightHoldsForAGroupAtItsOwnLimit) {
   sim_.run_until_idle();
 }
 
-// The turn of one lane is in the ready queue while the tasks of the other one run.
+// With a limit of one, the turn of one lane is in the ready queue while the tasks of the other one run.
 TEST_F(GroupShares, AWeightHoldsForTasksThatEndAtOnce) {
-  for (const int weight : {3, 9}) {
+  struct Case {
+    int weight;
+    int limit;
+    int global_limit;
+  };
+  for (const auto [weight, limit, global_limit] :
+       {Case{3, 1, 1}, Case{9, 1, 1}, Case{3, 2, 1}, Case{3, 2, 2}, Case{3, 100, 2}}) {
+    SCOPED_TRACE(std::to_string(weight) + " " + std::to_string(limit) + " " +
+                 std::to_string(global_limit));
     began_.clear();
-    make({.groups = {{"heavy", {.max_concurrency = 1, .weight = weight}}},
-          .default_group = {.max_concurrency = 1},
-          .global_max_in_flight = 1});
+    make({.groups = {{"heavy", {.max_concurrency = limit, .weight = weight}}},
+          .default_group = {.max_concurrency = limit},
+          .global_max_in_flight = global_limit});
     executor_->pause();
     for (int i = 0; i < 400; ++i) {
       for (const char* group : {"heavy", "light"}) {

@@ -203,10 +203,10 @@ TEST_F(LaneTableTest, ALaneIsMadeOnlyWithTheNewestLimits) {
   EXPECT_EQ(enter("a", waiters_[0], &kOne).entered, Entered::kNeedsLimits);
   EXPECT_EQ(table_.pin("a", LaneTable::hash("a"), kOne), nullptr);
   EXPECT_FALSE(has_lane("a"));
-  const LaneLimits newest{.running = 3, .version = 1};
+  const LaneLimits newest{.waiting = 7, .version = 1};
   Lane* lane = enter("a", waiters_[0], &newest).needs_turn;
   ASSERT_NE(lane, nullptr);
-  EXPECT_EQ(lane->limits().running, 3U);
+  EXPECT_EQ(lane->limits().waiting, 7U);
   EXPECT_EQ(enter("a", waiters_[1], &kOne).entered, Entered::kIn) << "there is a lane";
   EXPECT_EQ(table_.pin("a", LaneTable::hash("a"), kOne), lane);
   table_.unpin(*lane);

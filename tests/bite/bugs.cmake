@@ -274,10 +274,10 @@ plant_bug(weight_without_maximum "a weight may be so large that a turn's tasks o
   [[if (limits.weight.value_or(1) > kMaxWeight) {]]
   [[if (limits.weight.value_or(1) > kMaxWeight && !planted("weight_without_maximum")) {]])
 
-plant_bug(turn_takes_more_than_its_share "by shares a turn goes on although another lane is coming for the last permit"
-  src/groups/global_gate.h
-  [[return shares_ ? !spare_]]
-  [[return shares_ && !planted("turn_takes_more_than_its_share") ? !spare_]])
+plant_bug(turn_takes_more_than_its_share "by shares a turn goes on with tasks that do not count in the share of its lane"
+  src/groups/group_engine.cc
+  [[rated || dispatch_.by_shares();]]
+  [[rated || (dispatch_.by_shares() && !planted("turn_takes_more_than_its_share"));]])
 
 plant_bug(gate_coming_not_awaited "a free permit goes to the next lane that comes, whatever the weights"
   src/groups/gate_line.h
