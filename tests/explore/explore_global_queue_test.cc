@@ -75,7 +75,9 @@ class ComesBehindTheLine final : public GroupScenario {
   }
 
  private:
-  ForeignCoroutine stand_in_line() { (void)co_await executor().submit_async("z", [] {}); }
+  ForeignCoroutine stand_in_line() {
+    (void)co_await executor().submit_async("z", [] {});
+  }
 
   Event open_;
   TaskHandle<void> blocker_, queued_;
