@@ -1,5 +1,6 @@
 // Coroutines of another library that wait for a lock: they are not a part of what the releasing thread does.
 #include <future>
+#include <latch>
 #include <string>
 #include <thread>
 #include <utility>
@@ -105,24 +106,28 @@ TEST(ForeignCoroutine, MayWaitForTheNextOwnerOfItsLock) {
     KeyLocks::Guard a = locks.lock("a");
     KeyLocks::Guard b = locks.lock("b");
     std::promise<void> has_b;
-    std::promise<void> over;
+    std::latch over(2);
     const auto first = [](KeyLocks& all, KeyLocks::Guard& to_release, std::promise<void>& next,
-                          std::promise<void>& ended) -> ForeignCoroutine {
+                          std::latch& ended) -> ForeignCoroutine {
       {
         const KeyLocks::Guard guard = co_await all.lock_async("a");
         to_release.release();
         next.get_future().wait();
       }
-      ended.set_value();
+      ended.count_down();
     };
-    const auto second = [](KeyLocks& all, std::promise<void>& got) -> ForeignCoroutine {
-      const KeyLocks::Guard guard = co_await all.lock_async("b");
-      got.set_value();
+    const auto second = [](KeyLocks& all, std::promise<void>& got,
+                           std::latch& ended) -> ForeignCoroutine {
+      {
+        const KeyLocks::Guard guard = co_await all.lock_async("b");
+        got.set_value();
+      }
+      ended.count_down();
     };
-    second(locks, has_b);
+    second(locks, has_b, over);
     first(locks, b, has_b, over);
     a.release();
-    over.get_future().wait();
+    over.wait();
   });
 }
 
