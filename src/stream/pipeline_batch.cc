@@ -20,33 +20,40 @@ bool Pipeline::Engine::takes_one_key() const {
 
 void Pipeline::Engine::BatchLine::add(BatchMember& member) {
   const BatchOptions& options = engine_.options_.batch;
+  TimePoint due = engine_.from_now(options.linger);
+  bool sets_timer = false;
   std::vector<BatchMember*> full;
   {
     MutexLock lock(mutex_);
     waiting_.push_back(&member);
-    if (waiting_.size() == 1) due_ = engine_.from_now(options.linger);
+    if (waiting_.size() == 1) due_ = due;
     if (waiting_.size() >= static_cast<std::size_t>(options.most)) {
       full = std::exchange(waiting_, {});
-    } else if (!std::exchange(timer_is_set_, true)) {
-      engine_.scheduler_.add_timer(*this, due_);
+    } else {
+      sets_timer = !std::exchange(timer_is_set_, true);
+      due = due_;
     }
   }
+  // The member may have gone on by now. The line is there as long as this turn of its executor.
+  if (sets_timer) engine_.scheduler_.add_timer(*this, due);
   if (!full.empty()) send(std::move(full));
 }
 
 void Pipeline::Engine::BatchLine::fire() {
+  const TimePoint now = engine_.scheduler_.now();
+  std::optional<TimePoint> later;
   std::vector<BatchMember*> due;
   {
     MutexLock lock(mutex_);
-    timer_is_set_ = false;
-    if (waiting_.empty()) return;
-    if (engine_.scheduler_.now() < due_) {
-      timer_is_set_ = true;
-      return engine_.scheduler_.add_timer(*this, due_);
+    timer_is_set_ = !waiting_.empty() && now < due_;
+    if (timer_is_set_) {
+      later = due_;
+    } else {
+      due = std::exchange(waiting_, {});
     }
-    due = std::exchange(waiting_, {});
   }
-  send(std::move(due));
+  if (later) return engine_.scheduler_.add_timer(*this, *later);
+  if (!due.empty()) send(std::move(due));
 }
 
 void Pipeline::Engine::BatchLine::send(std::vector<BatchMember*> members) {

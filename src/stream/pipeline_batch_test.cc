@@ -6,9 +6,12 @@
 
 #include <gtest/gtest.h>
 
+#include "base/mutex.h"
 #include "keyway/pipeline.h"
 #include "keyway/testing/sim_scheduler.h"
 #include "stream/pipeline_fixture.h"
+#include "support/own_process.h"
+#include "support/sim_decorator.h"
 
 namespace keyway {
 namespace {
@@ -44,6 +47,38 @@ TEST(PipelineBatches, HaveDistinctKeysAndAreFullWhileThereIsEnough) {
     EXPECT_EQ(log.committed[0].watermark, 200);
     EXPECT_LE(batches, 60U) << "seed " << seed;  // 40 if all were full
   }
+}
+
+// A user's scheduler with a lock that comes before those of batches. The check of the ranks ends the program if it is called
+// under one of them.
+class LocksItsClock final : public SimDecorator {
+ public:
+  using SimDecorator::SimDecorator;
+  void post(Runnable& runnable) override { sim_.post(runnable); }
+  TimePoint now() const override {
+    const MutexLock lock(mutex_);
+    return sim_.now();
+  }
+  void add_timer(Timer& timer, TimePoint deadline) override {
+    const MutexLock lock(mutex_);
+    sim_.add_timer(timer, deadline);
+  }
+
+ private:
+  mutable Mutex<LockRank::kPipelineFailure> mutex_;
+};
+
+TEST(PipelineBatches, AskTheirSchedulerUnderNoLock) {
+  expect_ends([] {
+    SimScheduler sim;
+    LocksItsClock scheduler(sim);
+    FakeLog log = numbered(20, 5);
+    FakeSource source(log);
+    const auto handler = [](const Batch&) -> Task<void> { co_await sleep_for(1ms); };
+    Pipeline pipeline(source, {.batch = {.most = 3, .linger = 2ms}}, handler, scheduler);
+    EXPECT_TRUE(pipeline.run_until().ok());
+    EXPECT_EQ(pipeline.stats().done, 20U);
+  });
 }
 
 TEST(PipelineBatches, WaitForOthersNoLongerThanTheLinger) {
