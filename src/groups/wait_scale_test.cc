@@ -12,7 +12,6 @@
 #include "keyway/task.h"
 #include "keyway/testing/sim_scheduler.h"
 #include "support/counted_checks.h"
-#include "support/memory.h"
 #include "support/scale.h"
 
 namespace keyway {
@@ -21,19 +20,7 @@ namespace {
 using namespace std::chrono_literals;
 using testing::SimScheduler;
 
-constexpr int kFew = 1'000;
-constexpr int kMany = kSanitized ? 10'000 : 100'000;
-
 // ---- how many other waits the checks of `count` waits look at
-
-// `checks(count)`: at most twice as many for each of many waits as for each of few. A first look at four times as many
-// soon finds a cost that grows.
-template <class Checks>
-void expect_checks_stay(Checks checks) {
-  const auto of_each = [&](int count) { return static_cast<double>(checks(count)) / count; };
-  const double of_few = of_each(kFew);
-  for (const int count : {4 * kFew, kMany}) ASSERT_LE(of_each(count), 2 * of_few) << count;
-}
 
 // Runs `count` pairs of tasks: the first waits for the second, and the second for a task of a group with other limits.
 void run_waits(Scheduler& scheduler, SimScheduler& sim, int count) {
@@ -168,6 +155,36 @@ TEST(WaitScale, NeighboursOfAChainThatBeginInSwappedOrderDoNotSearchIt) {
     }
     EXPECT_TRUE(chain.back().join().ok());
     return checks.count();
+  });
+}
+
+// Each task of a chain begins to wait when those before it wait. A task drains their executor meanwhile, and another task an
+// executor that has nothing to do with them.
+TEST(WaitScale, AChainDuringDrainsInTasksIsNotSearched) {
+  expect_checks_stay([](int count) {
+    SimScheduler sim;
+    CountedChecks checks(sim);
+    GroupExecutor other({}, checks);
+    GroupExecutor executor({.default_group = {.max_concurrency = kUnlimited}}, checks);
+    GroupExecutor drains({}, checks);
+    for (GroupExecutor* drained : {&other, &executor}) {
+      EXPECT_TRUE(drained->post("g", []() -> Task<void> { co_await sleep_for(1h); }).ok());
+      const char* group = drained == &other ? "other" : "chain";
+      EXPECT_TRUE(drains.post(group, [drained] { (void)drained->drain(); }).ok());
+    }
+    sim.run_ready();
+    std::vector<TaskHandle<void>> chain(static_cast<std::size_t>(count));
+    chain[0] = executor.submit("g", []() -> Task<void> { co_await sleep_for(1h); });
+    const std::uint64_t before = checks.count();
+    for (std::size_t i = 1; i < chain.size(); ++i) {
+      chain[i] =
+          executor.submit("g", [&chain, i]() -> Task<void> { (void)co_await chain[i - 1]; });
+      sim.run_ready();
+    }
+    const std::uint64_t counted = checks.count() - before;
+    EXPECT_TRUE(chain.back().join().ok());
+    sim.run_until_idle();
+    return counted;
   });
 }
 

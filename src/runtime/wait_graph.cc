@@ -137,7 +137,7 @@ void WaitGraph::link(Edge& edge) {
   }
   link_thread(edge);
   if (edge.returns_with != nullptr) returners_.insert(edge.returns_with);
-  if (edge.work != nullptr && edge.work->operation() == 0) ++work_edges_;
+  if (is_work_of_several(edge)) work_edges_.push_back(edge);
   // The parent of a part draws its id no later than this: it may get the locks of another part.
   for (const Operation* one = edge.operation; one != nullptr; one = one->parent()) {
     if (one->has_id() || edge.operation->parent() != nullptr) {
@@ -154,7 +154,7 @@ void WaitGraph::link(Edge& edge) {
 // The edge does not depend on its target any more.
 void WaitGraph::unlink_target(Edge& edge) {
   if (std::exchange(edge.over_, true)) return;
-  if (edge.work != nullptr && edge.work->operation() == 0) --work_edges_;
+  if (is_work_of_several(edge)) work_edges_.erase(work_edges_.iterator_to(edge));
   const auto leave_list = [&](auto& by_target, auto target) KEYWAY_REQUIRES(mutex_) {
     const auto waits_for_it = by_target.find(target);
     waits_for_it->second.erase(waits_for_it->second.iterator_to(edge));

@@ -20,6 +20,7 @@
 //
 // Cost: the check takes constant time if few waits depend on the waiter or on its locks, and its target is not among them; or
 // if the target does not wait and needs nothing that waiters hold. Otherwise the check follows the edges from the target.
+// Each check also looks at all waits for work of several operations: drains in tasks and nested runs, of which there are few.
 //
 // A process has one graph, because a cycle may pass through several executors and through locks.
 //
@@ -279,6 +280,7 @@ class WaitGraph {
   std::size_t blocked_threads(const Scheduler* scheduler) const KEYWAY_REQUIRES(mutex_);
   bool threads_are_scarce(const Scheduler* scheduler) const KEYWAY_REQUIRES(mutex_);
   std::uint64_t held_in(LaneId lane) const KEYWAY_REQUIRES(mutex_);
+  static bool is_work_of_several(const Edge& edge);
   bool closes_no_cycle(const Edge& edge) const KEYWAY_REQUIRES(mutex_);
   // Whether all waits that depend on this one are waits for its waiter, or for locks that its operation holds.
   bool only_waits_for_waiter_depend_on(const Edge& edge) const KEYWAY_REQUIRES(mutex_);
@@ -330,8 +332,8 @@ class WaitGraph {
   std::unordered_map<const Scheduler*, ThreadList> blocked_ KEYWAY_GUARDED_BY(mutex_);
   // Lanes of waiters that would have given their permits back if a thread had come free for their return.
   std::unordered_set<LaneId> short_of_threads_ KEYWAY_GUARDED_BY(mutex_);
-  // The number of edges for work of several operations. Such an edge may depend on any other edge.
-  std::size_t work_edges_ KEYWAY_GUARDED_BY(mutex_) = 0;
+  // The edges for work of several operations. Such an edge depends on each edge that its work includes.
+  EdgeList<&Edge::target_hook_> work_edges_ KEYWAY_GUARDED_BY(mutex_);
   std::uint64_t searches_ KEYWAY_GUARDED_BY(mutex_) = 0;
   std::uint64_t shrinks_ KEYWAY_GUARDED_BY(mutex_) = 0;  // how often a lane has lost room
 };

@@ -50,6 +50,10 @@ void WaitGraph::add_with_return(Search& search, Edge& edge) {
   if (Edge* returns = return_after(edge)) search.add(*returns);
 }
 
+bool WaitGraph::is_work_of_several(const Edge& edge) {
+  return edge.work != nullptr && edge.work->operation() == 0;
+}
+
 std::size_t WaitGraph::blocked_threads(const Scheduler* scheduler) const {
   const auto found = blocked_.find(scheduler);
   return found == blocked_.end() ? 0 : found->second.size();
@@ -64,14 +68,14 @@ std::uint64_t WaitGraph::held_in(LaneId lane) const {
   return found == lanes_.end() ? 0 : found->second.held;
 }
 
-// All linked waits can end. So the new edge can keep only waits from ending that depend on it: the waits for its waiter and
-// for the locks of its operation, the waits for their waiters and locks, and so on. If there are few of them, and nothing
-// else depends on them, and the target depends on none of them, then the target's own waits can end, and what its return
-// needs becomes free. The target depends on one of them if it is the waiter, or if it is a lock that the waiter holds, or
-// waits for, too.
+// All linked waits can end. So the new edge can keep only waits from ending that depend on it: the waits for its waiter, for
+// the locks of its operation and for work that includes its waiter, the waits for their waiters and locks, and so on. If
+// there are few of them, and nothing else depends on them, and the target depends on none of them, then the target's own
+// waits can end, and what its return needs becomes free. The target depends on one of them if it is the waiter, or if it is
+// a lock that the waiter holds, or waits for, too. (A target that is work of several operations is searched.)
 bool WaitGraph::closes_no_cycle(const Edge& edge) const {
   constexpr std::size_t kFew = 16;
-  if (work_edges_ > 0 || !short_of_threads_.empty()) return false;
+  if (is_work_of_several(edge) || !short_of_threads_.empty()) return false;
   const std::uint64_t wanted = edge.lock != nullptr ? edge.lock->id() : 0;
   std::array<const Edge*, kFew> depend{&edge};
   std::size_t count = 1;
@@ -85,6 +89,16 @@ bool WaitGraph::closes_no_cycle(const Edge& edge) const {
   const auto add_waits_for_lock = [&](std::uint64_t lock) KEYWAY_REQUIRES(mutex_) {
     return lock != wanted && add_waits_for(lock_targets_, lock);
   };
+  const auto add_waits_for_work_with = [&](const Edge& one) KEYWAY_REQUIRES(mutex_) {
+    for (const Edge& wait : work_edges_) {
+      const auto end = depend.begin() + static_cast<std::ptrdiff_t>(count);
+      if (!wait.work->includes(one.waiter, one.work)) continue;
+      if (std::find(depend.begin(), end, &wait) != end) continue;
+      if (count == kFew) return false;
+      depend[count++] = &wait;
+    }
+    return true;
+  };
   for (std::size_t i = 0; i < count; ++i) {
     const Edge& one = *depend[i];
     // The waiter of an announced wait runs, so it may take another lock at any time.
@@ -96,6 +110,7 @@ bool WaitGraph::closes_no_cycle(const Edge& edge) const {
     }
     if (one.waiter == nullptr) continue;
     if (one.waiter == edge.task || !add_waits_for(targets_, one.waiter)) return false;
+    if (!add_waits_for_work_with(one)) return false;
   }
   return true;
 }

@@ -1264,3 +1264,9 @@ plant_bug(kept_task_not_stopped "a task that cancels running ones misses those t
   src/groups/conflation.h
   [[lower_bound(stops ? entry.stopped_before]]
   [[lower_bound(stops && !planted("kept_task_not_stopped") ? entry.stopped_before]])
+# ---- what waits and threads cost
+
+plant_bug(drain_slows_waits "while a task drains an executor, each wait in the process is searched"
+  src/runtime/wait_search.cc
+  [[if (is_work_of_several(edge) || !short_of_threads_.empty()) return false;]]
+  [[if (is_work_of_several(edge) || !short_of_threads_.empty() || (planted("drain_slows_waits") && !work_edges_.empty())) return false;]])

@@ -7,6 +7,9 @@
 #include <cstddef>
 #include <cstdint>
 
+#include <gtest/gtest.h>
+
+#include "support/memory.h"
 #include "support/sim_decorator.h"
 
 namespace keyway {
@@ -25,5 +28,16 @@ class CountedChecks final : public SimDecorator {
  private:
   mutable std::uint64_t count_ = 0;
 };
+
+// `checks(count)`: how many other waits the checks of `count` waits look at. Expects at most twice as many for each of many
+// waits as for each of few. A first look at four times as many soon finds a cost that grows.
+template <class Checks>
+void expect_checks_stay(Checks checks) {
+  constexpr int kFew = 1'000;
+  constexpr int kMany = kSanitized ? 10'000 : 100'000;
+  const auto of_each = [&](int count) { return static_cast<double>(checks(count)) / count; };
+  const double of_few = of_each(kFew);
+  for (const int count : {4 * kFew, kMany}) ASSERT_LE(of_each(count), 2 * of_few) << count;
+}
 
 }  // namespace keyway
