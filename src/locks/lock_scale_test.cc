@@ -1,18 +1,23 @@
 // A wait for a lock costs the same however many others wait for it.
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 
 #include "keyway/group_executor.h"
 #include "keyway/key_locks.h"
 #include "keyway/testing/sim_scheduler.h"
+#include "keyway/when_any.h"
+#include "support/counted_checks.h"
 #include "support/scale.h"
 
 namespace keyway {
 namespace {
 
+using namespace std::chrono_literals;
 using testing::SimScheduler;
 
 // Tasks that share a lock, and hold it until the executor is shut down.
@@ -181,6 +186,44 @@ TEST(LockScale, WaitersInAGroupWhoseTaskIsWaitedForDoNotSearchTheLine) {
     return took;
   };
   expect_cost_stays(seconds, kFew, kMany);
+}
+
+// Each task of a chain begins to wait when those before it wait. Before that it does what `before` says.
+void expect_chain_not_searched(const GroupPolicy& policy,
+                               const std::function<Task<void>(KeyLocks&, int)>& before) {
+  expect_checks_stay([&](int count) {
+    SimScheduler sim;
+    CountedChecks checks(sim);
+    KeyLocks locks;
+    GroupExecutor executor(policy, checks);
+    std::vector<TaskHandle<void>> chain(static_cast<std::size_t>(count));
+    chain[0] = executor.submit("g", []() -> Task<void> { co_await sleep_for(1h); });
+    for (int i = 1; i < count; ++i) {
+      chain[i] = executor.submit("g", [&, i]() -> Task<void> {
+        co_await before(locks, i);
+        (void)co_await chain[i - 1];
+      });
+      sim.run_ready();
+    }
+    EXPECT_TRUE(chain.back().join().ok());
+    return checks.count();
+  });
+}
+
+TEST(LockScale, WaitersWhoseBranchesHadLocksDoNotSearchTheChain) {
+  const auto lock = [](KeyLocks& locks, std::string key) -> Task<void> {
+    (void)co_await locks.lock_async(key);
+  };
+  const auto lock_in_branches = [&](KeyLocks& locks, int i) -> Task<void> {
+    (void)co_await when_all(lock(locks, "a" + std::to_string(i)),
+                            lock(locks, "b" + std::to_string(i)));
+  };
+  for (const int in_flight : {kUnlimited, 1'000'000}) {
+    SCOPED_TRACE(in_flight);
+    expect_chain_not_searched({.default_group = {.max_concurrency = kUnlimited},
+                               .global_max_in_flight = in_flight},
+                              lock_in_branches);
+  }
 }
 
 }  // namespace

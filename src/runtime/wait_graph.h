@@ -288,7 +288,7 @@ class WaitGraph {
   bool others_need_room(const WaiterNode& node, detail::TaskCore& waiter) const
       KEYWAY_REQUIRES(mutex_);
   bool can_end_at_once(Edge& edge) KEYWAY_REQUIRES(mutex_);
-  bool can_come_back_at_once(const WaiterNode& node) KEYWAY_REQUIRES(mutex_);
+  bool can_come_back_at_once(const WaiterNode& node) const KEYWAY_REQUIRES(mutex_);
   bool free_what_is_stuck(LaneId lane) KEYWAY_EXCLUDES(mutex_);
   std::vector<WaiterNode*> find_stuck_holders(LaneId lane) KEYWAY_REQUIRES(mutex_);
   bool leave_lane_if_it_can_return(WaiterNode& node) KEYWAY_REQUIRES(mutex_);

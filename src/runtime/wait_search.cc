@@ -118,12 +118,16 @@ bool WaitGraph::closes_no_cycle(const Edge& edge) const {
 bool WaitGraph::only_waits_for_waiter_depend_on(const Edge& edge) const {
   if (edge.operation->is_in_race()) return false;  // accepted waits count on it as a free rival
   if (edge.thread_ != nullptr && threads_are_scarce(edge.thread_)) return false;
+  bool parts_lock = false;
   for (const Operation* one = edge.operation; one != nullptr; one = one->parent()) {
-    if (one->parts_lock() || one->is_awaited) return false;
+    if (one->is_awaited) return false;
+    parts_lock = parts_lock || one->parts_lock();
   }
   const WaiterNode* node = edge.node_;
   if (node == nullptr) return true;
   if (returners_.contains(edge.waiter)) return false;
+  // Waits for the locks of its task's other branches depend on the return of the task.
+  if (parts_lock && node->is_away() && !can_come_back_at_once(*node)) return false;
   return !node->holds_permit || !others_need_room(*node, *edge.waiter);
 }
 
@@ -134,7 +138,7 @@ bool WaitGraph::others_need_room(const WaiterNode& node, TaskCore& waiter) const
   return waiter.owner().need(waiter).limit != detail::TaskOwner::Need::kUnlimited;
 }
 
-bool WaitGraph::can_come_back_at_once(const WaiterNode& node) {
+bool WaitGraph::can_come_back_at_once(const WaiterNode& node) const {
   TaskCore& waiter = *node.comes_back.waiter;
   const detail::TaskOwner::Need need = waiter.owner().need(waiter);
   const bool needs_room = need.room > 0 && !node.holds_permit;

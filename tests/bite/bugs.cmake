@@ -808,8 +808,8 @@ plant_bug(free_rival_waits "a branch of when_any() may wait for ever although ot
 
 plant_bug(sibling_locks_ignored "a branch may wait for ever although another branch of its task holds a lock"
   src/runtime/wait_search.cc
-  [[one->parts_lock() || one->is_awaited) return false;]]
-  [[(one->parts_lock() && !planted("sibling_locks_ignored")) || one->is_awaited) return false;]])
+  [[parts_lock = parts_lock || one->parts_lock();]]
+  [[parts_lock = parts_lock || (one->parts_lock() && !planted("sibling_locks_ignored"));]])
 
 plant_bug(stopped_through_sync_wait "a coroutine in sync_wait() counts as one that another branch of when_any() can stop"
   src/runtime/wait_search.cc
@@ -1270,3 +1270,8 @@ plant_bug(drain_slows_waits "while a task drains an executor, each wait in the p
   src/runtime/wait_search.cc
   [[if (is_work_of_several(edge) || !short_of_threads_.empty()) return false;]]
   [[if (is_work_of_several(edge) || !short_of_threads_.empty() || (planted("drain_slows_waits") && !work_edges_.empty())) return false;]])
+
+plant_bug(branch_lock_slows_waits "the waits of a task are searched once a branch of it has had a lock"
+  src/runtime/wait_search.cc
+  [[if (parts_lock && node->is_away() && !can_come_back_at_once(*node)) return false;]]
+  [[if (parts_lock && (planted("branch_lock_slows_waits") || (node->is_away() && !can_come_back_at_once(*node)))) return false;]])
