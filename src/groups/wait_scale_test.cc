@@ -188,6 +188,40 @@ TEST(WaitScale, AChainDuringDrainsInTasksIsNotSearched) {
   });
 }
 
+// When the limit goes down, each waiter must give its permit back, because it waits in the end for a task of its own group.
+TEST(WaitScale, ALowerLimitSearchesItsWaitersOnceForAll) {
+  expect_checks_stay([](int count) {
+    SimScheduler sim;
+    CountedChecks checks(sim);
+    GroupExecutor executor({.groups = {{"outer", {.max_concurrency = 2 * count}}},
+                            .default_group = {.max_concurrency = kUnlimited}},
+                           checks);
+    const auto middle = [&]() -> Task<void> {
+      auto first = executor.submit("first", [] {});
+      (void)co_await first;
+      auto inner = executor.submit("outer", [] {});
+      (void)co_await inner;
+    };
+    const auto outer = [&]() -> Task<void> {
+      auto next = executor.submit("middle", middle);
+      (void)co_await next;
+    };
+    executor.pause_group("first");
+    for (int i = 0; i < count; ++i) EXPECT_TRUE(executor.post("outer", outer).ok());
+    sim.run_ready();
+    executor.pause_group("outer");
+    executor.resume_group("first");
+    sim.run_ready();  // all of them wait for tasks of "outer"
+    const std::uint64_t before = checks.count();
+    EXPECT_TRUE(executor.set_limit("outer", 1).ok());
+    const std::uint64_t counted = checks.count() - before;
+    executor.resume_group("outer");
+    sim.run_until_idle();
+    EXPECT_EQ(executor.group_stats("outer").running, 0U);
+    return counted;
+  });
+}
+
 // ---- time, where nothing counts
 
 TEST(WaitScale, TimePerWaitDoesNotGrowWithTheNumberOfWaiters) {

@@ -29,6 +29,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <optional>
 #include <string>
@@ -290,7 +291,12 @@ class WaitGraph {
   bool can_end_at_once(Edge& edge) KEYWAY_REQUIRES(mutex_);
   bool can_come_back_at_once(const WaiterNode& node) const KEYWAY_REQUIRES(mutex_);
   bool free_what_is_stuck(LaneId lane) KEYWAY_EXCLUDES(mutex_);
-  std::vector<WaiterNode*> find_stuck_holders(LaneId lane) KEYWAY_REQUIRES(mutex_);
+  struct StuckHolders {
+    std::vector<WaiterNode*> nodes;
+    // As long as fewer of their permits come free, no other wait can end.
+    std::uint64_t lacking = std::numeric_limits<std::uint64_t>::max();
+  };
+  StuckHolders find_stuck_holders(LaneId lane) KEYWAY_REQUIRES(mutex_);
   bool leave_lane_if_it_can_return(WaiterNode& node) KEYWAY_REQUIRES(mutex_);
   // For an await in a branch of when_any(): true if another branch does not wait, or adds the waits of each other branch.
   bool find_rivals(const Edge& edge, std::vector<std::vector<Edge*>>& rivals) const

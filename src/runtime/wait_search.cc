@@ -424,21 +424,26 @@ void WaitGraph::locks_passed_on(std::uint64_t operation) {
 }
 
 // The waiters that hold permits of `lane`, can give them back, and have a wait that cannot end.
-std::vector<WaitGraph::WaiterNode*> WaitGraph::find_stuck_holders(LaneId lane) {
+WaitGraph::StuckHolders WaitGraph::find_stuck_holders(LaneId lane) {
+  StuckHolders stuck;
   const auto found = lanes_.find(lane);
-  if (found == lanes_.end() || found->second.holders.empty()) return {};
+  if (found == lanes_.end() || found->second.holders.empty()) return stuck;
   Search search(++searches_);
   for (WaiterNode& holder : found->second.holders) {
     for (Edge& edge : holder.edges) search.add(edge);
   }
   explore(search);
   settle(search);
-  std::vector<WaiterNode*> stuck;
   for (WaiterNode& holder : found->second.holders) {
     const bool is_stuck =
         std::any_of(holder.edges.begin(), holder.edges.end(),
                     [](const Edge& edge) { return !edge.can_end_ && edge.can_give_back; });
-    if (is_stuck) stuck.push_back(&holder);
+    if (is_stuck) stuck.nodes.push_back(&holder);
+  }
+  for (const Search::Node& node : search.nodes) {
+    if (node.edge->can_end_ || node.need.room == 0 || node.edge->target_lane_ != lane) continue;
+    const std::uint64_t needed = search.stuck_permits.at(lane) + node.need.room;
+    if (needed > node.need.limit) stuck.lacking = std::min(stuck.lacking, needed - node.need.limit);
   }
   return stuck;
 }
@@ -451,6 +456,7 @@ bool WaitGraph::leave_lane_if_it_can_return(WaiterNode& node) {
   const bool was_away = node.is_away();
   leave(node, waiter, /*lane=*/true);
   let_lane_go(node);
+  if (!threads_are_scarce(&scheduler)) return true;
   Search search(++searches_);
   for (Edge& edge : node.edges) add_with_return(search, edge);
   add_threads(search, scheduler);
@@ -474,7 +480,10 @@ bool WaitGraph::free_what_is_stuck(LaneId lane) {
     }
     bool changed = true;
     while (std::exchange(changed, false)) {
-      for (WaiterNode* holder : find_stuck_holders(lane)) {
+      const StuckHolders stuck = find_stuck_holders(lane);
+      std::uint64_t freed = 0;
+      for (WaiterNode* holder : stuck.nodes) {
+        if (freed >= stuck.lacking) break;  // other waits may be able to end now
         if (!leave_lane_if_it_can_return(*holder)) {
           short_of_threads_.insert(lane);
           continue;
@@ -483,8 +492,8 @@ bool WaitGraph::free_what_is_stuck(LaneId lane) {
         if (Runnable* runnable = waiter.owner().give_back_permit(waiter)) {
           to_post.emplace_back(&waiter.owner().scheduler(), runnable);
         }
+        freed += holder->units;
         any = changed = true;
-        break;
       }
     }
   }

@@ -1275,3 +1275,8 @@ plant_bug(branch_lock_slows_waits "the waits of a task are searched once a branc
   src/runtime/wait_search.cc
   [[if (parts_lock && node->is_away() && !can_come_back_at_once(*node)) return false;]]
   [[if (parts_lock && (planted("branch_lock_slows_waits") || (node->is_away() && !can_come_back_at_once(*node)))) return false;]])
+
+plant_bug(search_for_each_holder "a lower limit is searched again after each waiter that gives its permit back"
+  src/runtime/wait_search.cc
+  [[if (freed >= stuck.lacking) break;]]
+  [[if (freed >= (planted("search_for_each_holder") ? 1 : stuck.lacking)) break;]])
