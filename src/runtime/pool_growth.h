@@ -10,7 +10,23 @@
 #include <algorithm>
 #include <utility>
 
+#include "keyway/scheduler.h"
+
 namespace keyway {
+
+// When to look again which threads are blocked. A look at a thousand threads takes a millisecond, on the thread that also
+// fires timers, so looks may take a twentieth of its time.
+class ProbePace {
+ public:
+  bool is_due(TimePoint now) const { return now >= next_; }
+  // A look that has just ended took so much CPU time.
+  void looked(TimePoint now, Duration took) { next_ = now + kPause * took; }
+
+ private:
+  static constexpr int kPause = 19;  // times as long as the look
+
+  TimePoint next_{};
+};
 
 class PoolGrowth {
  public:

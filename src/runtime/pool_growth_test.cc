@@ -47,5 +47,17 @@ TEST(PoolGrowth, TheTargetHasABound) {
   EXPECT_EQ(growth.decide(90, 90).target, 100U);
 }
 
+TEST(ProbePace, LooksTakeATwentiethOfTheTime) {
+  using namespace std::chrono_literals;
+  ProbePace pace;
+  const TimePoint now(1h);
+  EXPECT_TRUE(pace.is_due(now));
+  pace.looked(now, 20us);
+  EXPECT_TRUE(pace.is_due(now + 1ms));
+  pace.looked(now, 1ms);
+  EXPECT_FALSE(pace.is_due(now + 18ms));
+  EXPECT_TRUE(pace.is_due(now + 19ms));
+}
+
 }  // namespace
 }  // namespace keyway

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <ctime>
 #include <memory>
 #include <system_error>
 #include <thread>
@@ -20,6 +21,12 @@ constexpr int kQuietTicksBeforeSleep = 16;
 // Whether a join of the thread returns at once: its thread_local destructors, which are user code, have run.
 bool has_exited(pid_t thread_id) {
   return ::syscall(SYS_tgkill, ::getpid(), thread_id, 0) != 0 && errno == ESRCH;
+}
+
+Duration cpu_of_this_thread() {
+  timespec time{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
 }
 
 }  // namespace
@@ -94,8 +101,12 @@ bool ThreadPool::Impl::tick() {
     return ++quiet_ticks_ < kQuietTicksBeforeSleep || !join_exited();
   }
   quiet_ticks_ = 0;
+  if (!probe_pace_.is_due(std::chrono::steady_clock::now())) return true;
+  const Duration cpu_before = cpu_of_this_thread();
+  const unsigned blocked = count_blocked();
+  probe_pace_.looked(std::chrono::steady_clock::now(), cpu_of_this_thread() - cpu_before);
   const unsigned active = counts.active();
-  auto [target, more] = growth_.decide(active, std::min(active, count_blocked()));
+  auto [target, more] = growth_.decide(active, std::min(active, blocked));
   target_.store(target, std::memory_order_relaxed);
   const unsigned parked = std::min(more, counts.parked);
   if (parked > 0) wake(parked, /*unless_searching=*/false);

@@ -96,6 +96,7 @@ class ThreadPool::Impl {
   // The service thread's.
   alignas(64) int quiet_ticks_ = 0;
   PoolGrowth growth_;
+  ProbePace probe_pace_;
 
   mutable Mutex<LockRank::kPoolWorkers> workers_mutex_;
   std::vector<std::shared_ptr<Worker>> workers_ KEYWAY_GUARDED_BY(workers_mutex_);

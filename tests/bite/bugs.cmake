@@ -1280,3 +1280,8 @@ plant_bug(search_for_each_holder "a lower limit is searched again after each wai
   src/runtime/wait_search.cc
   [[if (freed >= stuck.lacking) break;]]
   [[if (freed >= (planted("search_for_each_holder") ? 1 : stuck.lacking)) break;]])
+
+plant_bug(probe_without_pause "a pool looks at all of its threads each millisecond, however long that takes"
+  src/runtime/pool_growth.h
+  [[next_ = now + kPause * took;]]
+  [[next_ = planted("probe_without_pause") ? now : now + kPause * took;]])
