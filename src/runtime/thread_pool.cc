@@ -64,10 +64,8 @@ void ThreadPool::Impl::end_threads() {
   KEYWAY_CHECK(this_thread.pool != this,
                "a thread pool cannot be destroyed by its own thread, nor ended");
   stopping_.store(true, std::memory_order_seq_cst);
-  while (!join_all()) {
-    wake(max_threads_, /*unless_searching=*/false);
-    std::this_thread::yield();
-  }
+  wake(max_threads_, /*unless_searching=*/false);  // a worker that parks after this sees stopping_
+  join_all();
   service_.end_thread();
 }
 

@@ -6,11 +6,13 @@
 #include <memory>
 #include <system_error>
 #include <thread>
+#include <utility>
 
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "runtime/blocked_probe.h"
+#include "runtime/blocking.h"
 #include "runtime/thread_pool_impl.h"
 
 namespace keyway {
@@ -80,18 +82,30 @@ void ThreadPool::Impl::join_if(Predicate predicate) {
   const auto first = std::partition(workers_.begin(), workers_.end(),
                                     [&](const auto& worker) { return !predicate(*worker); });
   for (auto worker = first; worker != workers_.end(); ++worker) {
-    (*worker)->thread.join();
+    if ((*worker)->thread.joinable()) (*worker)->thread.join();
     past_turns_ += (*worker)->turn_edges.load(std::memory_order_relaxed) / 2;
     past_parks_ += (*worker)->parks.load(std::memory_order_relaxed);
   }
   workers_.erase(first, workers_.end());
 }
 
-bool ThreadPool::Impl::join_all() {
-  if (!join_exited()) return false;
-  MutexLock lock(workers_mutex_);
-  closed_ = workers_.empty();
-  return closed_;
+// A tick may join threads meanwhile, and may start others for items that are left.
+void ThreadPool::Impl::join_all() {
+  const BlockingRegion region;
+  while (true) {
+    std::shared_ptr<Worker> worker;
+    std::thread thread;
+    {
+      MutexLock lock(workers_mutex_);
+      closed_ = workers_.empty();
+      if (closed_) return;
+      worker = workers_.back();
+      thread = std::move(worker->thread);
+    }
+    thread.join();
+    MutexLock lock(workers_mutex_);
+    join_if([&](const Worker& one) { return &one == worker.get(); });
+  }
 }
 
 // If work is ready and no worker searches for it, wakes or starts workers in place of blocked ones.

@@ -76,7 +76,7 @@ class ThreadPool::Impl {
   bool join_exited() KEYWAY_EXCLUDES(workers_mutex_);
   template <class Predicate>
   void join_if(Predicate predicate) KEYWAY_REQUIRES(workers_mutex_);
-  bool join_all() KEYWAY_EXCLUDES(workers_mutex_);
+  void join_all() KEYWAY_EXCLUDES(workers_mutex_);
 
   // Constant after construction.
   ThreadPool& pool_;

@@ -14,6 +14,7 @@
 #include "base/spin_lock.h"
 #include "keyway/detail/idle_listener.h"
 #include "keyway/error.h"
+#include "runtime/blocked_probe.h"
 #include "support/jobs.h"
 
 namespace keyway {
@@ -410,6 +411,24 @@ TEST(ThreadPool, ItsThreadsCanBeEndedBeforeIt) {
   pool.wait_for_turns_in_progress();
   pool.end_threads();
   EXPECT_EQ(ran, 1);
+}
+
+TEST(ThreadPool, ItsDestructorSleepsWhileAnItemRuns) {
+  std::atomic<BlockedProbe*> destroyer{nullptr};
+  int sleeps_in_a_row = 0;
+  BlockedProbe probe;
+  {
+    ThreadPool pool({.threads = 1});
+    pool.execute([&] {
+      while (destroyer == nullptr) std::this_thread::yield();
+      for (int looks = 0; looks < 300 && sleeps_in_a_row < 5; ++looks) {
+        std::this_thread::sleep_for(10ms);
+        sleeps_in_a_row = destroyer.load()->blocked(steady_clock::now()) ? sleeps_in_a_row + 1 : 0;
+      }
+    });
+    destroyer = &probe;
+  }
+  EXPECT_EQ(sleeps_in_a_row, 5);
 }
 
 using ThreadPoolDeathTest = ::testing::Test;

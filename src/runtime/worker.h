@@ -29,7 +29,7 @@ struct alignas(64) Worker {
   BlockedProbe* probe = nullptr;  // lives on the worker's stack; null before and after
   pid_t thread_id = 0;
   bool ended = false;  // the thread does not use the pool any more
-  std::thread thread;
+  std::thread thread;  // not joinable while the end of the pool joins it
 };
 
 }  // namespace keyway

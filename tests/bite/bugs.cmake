@@ -1285,3 +1285,11 @@ plant_bug(probe_without_pause "a pool looks at all of its threads each milliseco
   src/runtime/pool_growth.h
   [[next_ = now + kPause * took;]]
   [[next_ = planted("probe_without_pause") ? now : now + kPause * took;]])
+
+plant_bug(pool_end_spins "the destructor of a pool spins while an item runs"
+  src/runtime/thread_pool_growth.cc
+  [[thread.join();
+    MutexLock]]
+  [[while (planted("pool_end_spins") && !has_exited(worker->thread_id)) std::this_thread::yield();
+    thread.join();
+    MutexLock]])
