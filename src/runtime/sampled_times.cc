@@ -26,13 +26,15 @@ TimePoint SampledTimes::begin() const {
 TimePoint SampledTimes::end(TimePoint began) {
   const TimePoint ended = now();
   times_.add(ended - began);
-  if (measured_.fetch_add(1, std::memory_order_relaxed) % kLookAfter != kLookAfter - 1)
-    return ended;
-  const Duration::rep looked =
-      looked_.exchange(ended.time_since_epoch().count(), std::memory_order_relaxed);
-  const Duration took = ended.time_since_epoch() - Duration(looked);
-  const unsigned each_is = floods_.load(std::memory_order_relaxed) ? kEvery : 1;
-  floods_.store(took < kQuick * each_is, std::memory_order_relaxed);
+  const bool floods = floods_.load(std::memory_order_relaxed);
+  const Duration is_flood = kQuick * (floods ? kEvery : 1);
+  const Duration time = ended.time_since_epoch();
+  if (measured_.fetch_add(1, std::memory_order_relaxed) % kLookAfter == kLookAfter - 1) {
+    const Duration looked(looked_.exchange(time.count(), std::memory_order_relaxed));
+    floods_.store(time - looked < is_flood, std::memory_order_relaxed);
+  } else if (floods && time - Duration(looked_.load(std::memory_order_relaxed)) >= is_flood) {
+    floods_.store(false, std::memory_order_relaxed);
+  }
   return ended;
 }
 

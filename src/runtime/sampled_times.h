@@ -6,7 +6,8 @@
 //   if (began != TimePoint()) waits.end(began);
 //
 // To measure a time costs as much as half a task that does nothing. So each is measured while there are few, and every
-// kEvery-th of a thread's while there are more than 50,000 a second.
+// kEvery-th of a thread's while there are more than 50,000 a second. When there are fewer again, a thread may leave out up to
+// kEvery - 1 more.
 //
 // Thread safety: every method from any thread.
 #pragma once

@@ -1293,3 +1293,8 @@ plant_bug(pool_end_spins "the destructor of a pool spins while an item runs"
   [[while (planted("pool_end_spins") && !has_exited(worker->thread_id)) std::this_thread::yield();
     thread.join();
     MutexLock]])
+
+plant_bug(flood_stays "times that were sampled in a flood are sampled until as many again are measured"
+  src/runtime/sampled_times.cc
+  [[} else if (floods && time]]
+  [[} else if (floods && !planted("flood_stays") && time]])
