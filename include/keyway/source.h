@@ -50,7 +50,7 @@ struct Polled {
     kIdle,  // nothing now: call again when woken, or after `idle_for`
     kEnd,   // nothing will come any more
   } state = kIdle;
-  Duration idle_for = std::chrono::milliseconds(20);
+  Duration idle_for = std::chrono::milliseconds(20);  // max(): only when woken
 };
 
 class Source {

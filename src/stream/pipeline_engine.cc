@@ -163,7 +163,7 @@ bool Pipeline::Engine::read() {
   for (PartitionEvent& event : events_) take_in(event);
   take_in(records_);
   source_ended_ = polled->state == Polled::kEnd;
-  if (polled->state == Polled::kIdle) next_poll_ = scheduler_.now() + polled->idle_for;
+  if (polled->state == Polled::kIdle) next_poll_ = from_now(polled->idle_for);
   return polled->state == Polled::kMore;
 }
 

@@ -1072,6 +1072,11 @@ plant_bug(revoke_without_timer "no timer ends a revoke at shutdown_wait"
   [[if (partition->revoked_until) next = std::min(next, *partition->revoked_until);]]
   [[if (partition->revoked_until && !planted("revoke_without_timer")) next = std::min(next, *partition->revoked_until);]])
 
+plant_bug(idle_time_overflows "a source that is idle for ever is polled without end"
+  src/stream/pipeline_engine.cc
+  [[next_poll_ = from_now(polled->idle_for);]]
+  [[next_poll_ = planted("idle_time_overflows") ? scheduler_.now() + polled->idle_for : from_now(polled->idle_for);]])
+
 plant_bug(letter_after_halt "a defective record that gets its turn after a halt becomes a dead letter"
   src/stream/pipeline_record.cc
   [[if (!item.partition().is_dropped() && !halts_) {]]
