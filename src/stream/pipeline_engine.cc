@@ -121,9 +121,11 @@ bool Pipeline::Engine::step() {
   return true;
 }
 
+// Not a deadline that has passed and that no step acts on: the pump would take one step after the other.
 TimePoint Pipeline::Engine::next_look() const {
   TimePoint next = std::min(next_commit_, next_poll_);
-  if (ending_) next = std::min(next, end_by_);
+  if (ending_ && !closed_) next = std::min(next, end_by_);
+  if (ending_) return next;  // the last commit is that of revoked partitions, too
   for (const auto& [id, partition] : partitions_) {
     if (partition->revoked_until) next = std::min(next, *partition->revoked_until);
   }

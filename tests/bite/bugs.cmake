@@ -1077,6 +1077,16 @@ plant_bug(idle_time_overflows "a source that is idle for ever is polled without 
   [[next_poll_ = from_now(polled->idle_for);]]
   [[next_poll_ = planted("idle_time_overflows") ? scheduler_.now() + polled->idle_for : from_now(polled->idle_for);]])
 
+plant_bug(past_end_watched "the pump spins while it waits for a store that takes longer than shutdown_wait"
+  src/stream/pipeline_engine.cc
+  [[if (ending_ && !closed_) next]]
+  [[if (ending_ && (!closed_ || planted("past_end_watched"))) next]])
+
+plant_bug(revoke_watched_at_the_end "the pump spins when a revoke should be over and the run is ending"
+  src/stream/pipeline_engine.cc
+  [[if (ending_) return next;]]
+  [[if (ending_ && !planted("revoke_watched_at_the_end")) return next;]])
+
 plant_bug(letter_after_halt "a defective record that gets its turn after a halt becomes a dead letter"
   src/stream/pipeline_record.cc
   [[if (!item.partition().is_dropped() && !halts_) {]]
