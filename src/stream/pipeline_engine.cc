@@ -3,6 +3,7 @@
 #include "stream/pipeline_engine.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "base/hash_key.h"
@@ -205,14 +206,17 @@ void Pipeline::Engine::take_in(PartitionEvent& event) {
 
 // Nothing of it begins any more, and nobody waits for a next try.
 void Pipeline::Engine::give_up(Partition& partition) {
-  drop(partition.held);
+  for (const Partition::Held& held : partition.held) drop(held);
   partition.held.clear();
-  std::erase_if(aside_, [&](const auto& one) {
-    const auto& [line, held] = one;
-    const bool dropped = line.partition == partition.ledger.partition();
-    if (dropped) drop(held);
-    return dropped;
-  });
+  const auto is_its = [&](const Partition::Held& held) {
+    const bool goes = held.record.partition == partition.ledger.partition();
+    if (goes) drop(held);
+    return goes;
+  };
+  for (auto line = aside_.begin(); line != aside_.end();) {
+    std::erase_if(line->second, is_its);
+    line = line->second.empty() ? aside_.erase(line) : std::next(line);
+  }
   partition.drop.request_stop();
 }
 
@@ -303,15 +307,12 @@ bool Pipeline::Engine::dispatch_aside() {
     auto next = aside_.lower_bound({.key = key});
     while (next != aside_.end() && next->first.key == key) {
       auto& [line, held] = *next;
-      const std::shared_ptr<Partition>& partition = partitions_.at(line.partition);
-      while (!held.empty() && dispatch(partition, line.group, key, held.front())) {
+      while (!held.empty() && dispatch(partitions_.at(held.front().record.partition), line.group,
+                                       key, held.front())) {
         held.pop_front();
         any = true;
       }
-      // If the group is full, it is full for its records of the other partitions, too.
-      next = held.empty()
-                 ? aside_.erase(next)
-                 : aside_.upper_bound({key, line.group, std::numeric_limits<PartitionId>::max()});
+      next = held.empty() ? aside_.erase(next) : std::next(next);
     }
   }
   return any;
@@ -324,7 +325,7 @@ bool Pipeline::Engine::dispatch_held(const std::shared_ptr<Partition>& partition
   for (Partition::Held& held : partition->held) {
     std::string group = group_of(held.record);
     const std::size_t key = hash_key(group);
-    AsideLine line{key, std::move(group), partition->ledger.partition()};
+    AsideLine line{key, std::move(group)};
     const auto before = aside_.empty() ? aside_.end() : aside_.find(line);
     if (before != aside_.end()) {
       before->second.push_back(std::move(held));

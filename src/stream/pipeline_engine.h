@@ -18,7 +18,6 @@
 #include <cstddef>
 #include <deque>
 #include <exception>
-#include <limits>
 #include <list>
 #include <map>
 #include <memory>
@@ -63,11 +62,11 @@ class Pipeline::Engine final : private Pump, private Timer {
  private:
   // A record in flight. If it goes without having been settled, it is dropped.
   class Item;
-  // Which records stand in line where they were set aside: those of a group and a partition.
+  // Which records stand in line where they were set aside: those of a group, in the order of reading,
+  // whatever their partition.
   struct AsideLine {
     std::size_t key = 0;  // the group's hash
     std::string group{};
-    PartitionId partition = std::numeric_limits<PartitionId>::min();
     auto operator<=>(const AsideLine&) const = default;
   };
   // What was tried of it.
@@ -110,9 +109,9 @@ class Pipeline::Engine final : private Pump, private Timer {
   void show() KEYWAY_EXCLUDES(shown_mutex_);
   bool is_paused_by_user(PartitionId id) KEYWAY_EXCLUDES(shown_mutex_);
   void give_up(Partition& partition);
-  void drop(const auto& records) {
-    dropped_ += records.size();
-    for (const Partition::Held& held : records) bytes_.fetch_sub(held.record.value.size());
+  void drop(const Partition::Held& held) {
+    ++dropped_;
+    bytes_.fetch_sub(held.record.value.size());
   }
   bool dispatch_aside();
   bool dispatch_held(const std::shared_ptr<Partition>& partition);

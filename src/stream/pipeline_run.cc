@@ -95,7 +95,9 @@ void Pipeline::Engine::begin_end_if_due() {
 void Pipeline::Engine::begin_end(PipelineEnd::Why why) {
   ending_ = why;
   end_by_ = from_now(options_.shutdown_wait);
-  for (const auto& [line, held] : aside_) drop(held);
+  for (const auto& [line, records] : aside_) {
+    for (const Partition::Held& held : records) drop(held);
+  }
   aside_.clear();
   for (auto& [id, partition] : partitions_) give_up(*partition);
   resume_all();  // a paused key would keep its records for ever

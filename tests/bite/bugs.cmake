@@ -538,9 +538,13 @@ plant_bug(place_seen_early "a task that replaces one which is just entering does
 
 plant_bug(bytes_of_revoked "records that were set aside keep their bytes when their partition is revoked"
   src/stream/pipeline_engine.h
-  [[for (const Partition::Held& held : records) bytes_]]
-  [[if (planted("bytes_of_revoked")) return;
-    for (const Partition::Held& held : records) bytes_]])
+  [[bytes_.fetch_sub(held.record.value.size());]]
+  [[if (!planted("bytes_of_revoked")) bytes_.fetch_sub(held.record.value.size());]])
+
+plant_bug(lowest_partition_first "of the records of a key that are set aside, those of the lowest partition go first"
+  src/stream/pipeline_engine.cc
+  [[before->second.push_back(std::move(held));]]
+  [[planted("lowest_partition_first") ? void(before->second.insert(std::ranges::upper_bound(before->second, held.record.partition, {}, [](const Partition::Held& one) { return one.record.partition; }), std::move(held))) : before->second.push_back(std::move(held));]])
 
 plant_bug(given_back_uncounted "a waiting task that gives its permit back for a lower limit is counted wrongly in the global queue"
   src/groups/waits.cc
