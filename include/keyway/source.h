@@ -38,7 +38,7 @@ struct Progress {
 struct PartitionEvent {
   enum Kind {
     kAssigned,  // from now on records may come, beginning at `progress`; not before
-    kRevoked,   // no more records come; what is done can still be committed
+    kRevoked,   // no more records come; what is done can still be committed, until the next poll
     kLost,      // another one has it by now: nothing can be committed
   } kind = kAssigned;
   Progress progress{};  // kAssigned: what was committed before
@@ -79,7 +79,8 @@ class Source {
   // what an assigned partition's progress says is done.
   virtual Result<Polled> poll(std::vector<Record>& records, std::vector<PartitionEvent>& events,
                               std::size_t most) = 0;
-  // Stores what is done. When it returns it is stored; on an error nothing is known, and it is tried again.
+  // Stores what is done. When it returns it is stored; on an error nothing is known, and it is tried again: that of a
+  // revoked partition, too, but not after shutdown_wait.
   virtual Result<void> commit(std::span<const Progress> progress) = 0;
   virtual void pause(PartitionId partition) = 0;
   virtual void resume(PartitionId partition) = 0;

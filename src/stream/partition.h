@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <stop_token>
 #include <utility>
 #include <vector>
@@ -33,7 +32,6 @@ struct Partition {
   Progress last_commit;
   Offset seen_watermark = -1;  // when it was looked at last, and since when it has been there
   TimePoint seen_since{};
-  std::optional<TimePoint> revoked_until;  // when it is given up, whatever still runs
   Ledger ledger;
 };
 

@@ -127,10 +127,7 @@ TimePoint Pipeline::Engine::next_look() const {
   TimePoint next = std::min(next_commit_, next_poll_);
   if (ending_ && !closed_) next = std::min(next, end_by_);
   if (ending_) return next;  // the last commit is that of revoked partitions, too
-  for (const auto& [id, partition] : partitions_) {
-    if (partition->revoked_until) next = std::min(next, *partition->revoked_until);
-  }
-  return next;
+  return revoked_.empty() ? next : std::min(next, revoked_until_);
 }
 
 void Pipeline::Engine::wait_until(TimePoint time) {
@@ -167,7 +164,7 @@ bool Pipeline::Engine::read() {
   take_in(records_);
   source_ended_ = polled->state == Polled::kEnd;
   if (polled->state == Polled::kIdle) next_poll_ = from_now(polled->idle_for);
-  return polled->state == Polled::kMore;
+  return polled->state == Polled::kMore || !revoked_.empty();
 }
 
 // Both return an exception as an error.
@@ -192,14 +189,17 @@ void Pipeline::Engine::take_in(PartitionEvent& event) {
   const auto found = partitions_.find(id);
   if (event.kind == PartitionEvent::kAssigned) {
     if (found != partitions_.end()) give_up(*found->second);
+    revoked_.erase(id);
     partitions_[id] = std::make_shared<Partition>(std::move(event.progress));
     return;
   }
   if (found == partitions_.end()) return;
   give_up(*found->second);
   if (event.kind == PartitionEvent::kRevoked) {
-    found->second->revoked_until = from_now(options_.shutdown_wait);
+    revoked_.insert(id);
+    revoked_until_ = from_now(options_.shutdown_wait);
   } else {
+    revoked_.erase(id);
     partitions_.erase(found);
   }
 }
@@ -439,22 +439,20 @@ bool Pipeline::Engine::commit() {
   return true;
 }
 
-// Whether partitions are being given back: nothing is read meanwhile. Those of which nothing runs any more, or whose time
-// is over, are committed and gone.
+// Whether partitions are being given back: the source is not polled meanwhile, so all of them are revoked by one poll. They go
+// when nothing of them runs any more and what is done is committed, or when their time is over.
 bool Pipeline::Engine::is_revoking() {
-  bool waits = false;
-  bool ready = false;
-  for (const auto& [id, partition] : partitions_) {
-    if (!partition->revoked_until) continue;
-    const bool over = partition->in_flight == 0 || scheduler_.now() >= *partition->revoked_until;
-    (over ? ready : waits) = true;
-  }
-  if (ready && !waits) {
-    commit();
-    std::erase_if(partitions_,
-                  [](const auto& one) { return one.second->revoked_until.has_value(); });
-  }
-  return waits;
+  if (revoked_.empty()) return false;
+  const TimePoint now = scheduler_.now();
+  const bool late = now >= revoked_until_;
+  const auto runs = [&](PartitionId id) { return partitions_.at(id)->in_flight > 0; };
+  if (!late && std::any_of(revoked_.begin(), revoked_.end(), runs)) return true;
+  const bool failed_just_now = commit_failures_in_a_row_ > 0 && now < next_commit_;
+  if (!late && failed_just_now) return true;
+  if (!commit() && !late) return true;
+  for (const PartitionId id : revoked_) partitions_.erase(id);
+  revoked_.clear();
+  return false;
 }
 
 }  // namespace keyway

@@ -222,6 +222,8 @@ class Pipeline::Engine final : private Pump, private Timer {
 
   // The pump's.
   std::map<PartitionId, std::shared_ptr<Partition>> partitions_;
+  std::set<PartitionId> revoked_;  // of these
+  TimePoint revoked_until_{};      // when they are given back, whatever still runs
   std::vector<Record> records_;
   std::vector<PartitionEvent> events_;
   // Records whose key has as many in line as it may. Others pass them.

@@ -1,13 +1,16 @@
 // Partitions that are taken away while records of them run.
 #include <chrono>
 #include <optional>
+#include <span>
 #include <stop_token>
 #include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 
 #include "keyway/pipeline.h"
 #include "keyway/testing/sim_scheduler.h"
+#include "stream/call_after.h"
 #include "stream/pipeline_fixture.h"
 
 namespace keyway {
@@ -132,6 +135,68 @@ TEST(Revoke, EndsWhenItsTimeIsOverAndReadingGoesOn) {
   ASSERT_TRUE(pipeline.run_until(stop.get_token()).ok());
   ASSERT_TRUE(revoked && read_again);
   EXPECT_EQ(*read_again - *revoked, 5s);
+}
+
+// Counts polls after a revoke. The first one comes when the partition is given back.
+struct RevokedSource final : FakeSource {
+  using FakeSource::FakeSource;
+  Result<Polled> poll(std::vector<Record>& records, std::vector<PartitionEvent>& events,
+                      std::size_t most) override {
+    if (is_told) ++polls_since;
+    Result<Polled> polled = FakeSource::poll(records, events, most);
+    for (const PartitionEvent& event : events) {
+      is_told = is_told || event.kind == PartitionEvent::kRevoked;
+    }
+    return polled;
+  }
+  bool is_told = false;
+  int polls_since = 0;
+};
+
+TEST(Revoke, ACommitThatFailedIsTriedAgainBeforeReadingGoesOn) {
+  SimScheduler sim;
+  FakeLog log = numbered(3, 3);
+  log.partitions[1];
+  RevokedSource source(log);
+  source.ends = false;
+  int failures = 0;
+  source.on_commit = [&](std::span<const Progress>) -> Result<void> {
+    EXPECT_EQ(source.polls_since, 0);
+    if (++failures <= 2) return Error{ErrorCode::kIo, "broker is away", /*retryable=*/true};
+    return {};
+  };
+  std::stop_source stop;
+  const CallAfter revokes(sim, 100ms, [&] { source.take_away(0, PartitionEvent::kRevoked); });
+  const CallAfter stops(sim, 1min, [&] { stop.request_stop(); });
+  Pipeline pipeline(source, {.commit_interval = 2s}, [](const Record&) {}, sim);
+  ASSERT_TRUE(pipeline.run_until(stop.get_token()).ok());
+  EXPECT_EQ(failures, 3);
+  EXPECT_EQ(log.committed[0].watermark, 3);
+  EXPECT_GT(source.polls_since, 0);
+}
+
+TEST(Revoke, ACommitThatFailsUntilItsTimeIsOverIsGivenUp) {
+  SimScheduler sim;
+  FakeLog log = numbered(3, 3);
+  log.partitions[1];
+  RevokedSource source(log);
+  source.ends = false;
+  std::vector<Duration> tries;
+  const TimePoint began = sim.now();
+  source.on_commit = [&](std::span<const Progress>) -> Result<void> {
+    EXPECT_EQ(source.polls_since, 0);
+    tries.push_back(sim.now() - began);
+    return Error{ErrorCode::kIo, "broker is away", /*retryable=*/true};
+  };
+  std::stop_source stop;
+  const CallAfter revokes(sim, 1s, [&] { source.take_away(0, PartitionEvent::kRevoked); });
+  const CallAfter stops(sim, 1min, [&] { stop.request_stop(); });
+  Pipeline pipeline(
+      source, {.commit_interval = 10s, .shutdown_wait = 15s}, [](const Record&) {}, sim);
+  ASSERT_TRUE(pipeline.run_until(stop.get_token()).ok());
+  EXPECT_EQ(tries, (std::vector<Duration>{1s, 11s, 16s}));
+  EXPECT_EQ(log.committed[0].watermark, 0);
+  EXPECT_GT(source.polls_since, 0);
 }
 
 }  // namespace

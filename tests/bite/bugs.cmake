@@ -1029,8 +1029,18 @@ plant_bug(pause_throws_through "an exception of Source::pause() or resume() ends
 
 plant_bug(revoked_with_the_first "partitions that are revoked together are given up when the first of them is done"
   src/stream/pipeline_engine.cc
-  [[if (ready && !waits) {]]
-  [[if (ready && (!waits || planted("revoked_with_the_first"))) {]])
+  [[if (!late && std::any_of(revoked_.begin(), revoked_.end(), runs)) return true;]]
+  [[if (!late && (planted("revoked_with_the_first") ? std::all_of(revoked_.begin(), revoked_.end(), runs) : std::any_of(revoked_.begin(), revoked_.end(), runs))) return true;]])
+
+plant_bug(revoked_commit_tried_once "a revoked partition is given back although its commit failed and could be tried again"
+  src/stream/pipeline_engine.cc
+  [[if (!commit() && !late) return true;]]
+  [[if (!commit() && !late && !planted("revoked_commit_tried_once")) return true;]])
+
+plant_bug(revoked_commit_without_end "a revoked partition is kept as long as its commit fails"
+  src/stream/pipeline_engine.cc
+  [[if (!commit() && !late]]
+  [[if (!commit() && (!late || planted("revoked_commit_without_end"))]])
 
 plant_bug(store_outlived "run_until() returns while a dead letter is being stored"
   src/stream/pipeline_run.cc
@@ -1068,13 +1078,13 @@ plant_bug(commit_every_ignored "a pipeline commits by time only, however many re
 
 plant_bug(revoke_waits_for_all "a partition that is revoked is kept until its last record ends, however long that takes"
   src/stream/pipeline_engine.cc
-  [[found->second->revoked_until = from_now(options_.shutdown_wait);]]
-  [[found->second->revoked_until = planted("revoke_waits_for_all") ? TimePoint::max() : from_now(options_.shutdown_wait);]])
+  [[revoked_until_ = from_now(options_.shutdown_wait);]]
+  [[revoked_until_ = planted("revoke_waits_for_all") ? TimePoint::max() : from_now(options_.shutdown_wait);]])
 
 plant_bug(revoke_without_timer "no timer ends a revoke at shutdown_wait"
   src/stream/pipeline_engine.cc
-  [[if (partition->revoked_until) next = std::min(next, *partition->revoked_until);]]
-  [[if (partition->revoked_until && !planted("revoke_without_timer")) next = std::min(next, *partition->revoked_until);]])
+  [[return revoked_.empty() ? next : std::min(next, revoked_until_);]]
+  [[return revoked_.empty() || planted("revoke_without_timer") ? next : std::min(next, revoked_until_);]])
 
 plant_bug(idle_time_overflows "a source that is idle for ever is polled without end"
   src/stream/pipeline_engine.cc
