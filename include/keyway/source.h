@@ -34,7 +34,8 @@ struct Progress {
   bool operator==(const Progress&) const = default;
 };
 
-// What a poll brought besides records. The pipeline acts on it before the next poll.
+// What a poll brought besides records. The pipeline acts on it before the next poll. If that takes a while, as with
+// kRevoked, it goes on with the records that it has.
 struct PartitionEvent {
   enum Kind {
     kAssigned,  // from now on records may come, beginning at `progress`; not before

@@ -104,7 +104,7 @@ bool Pipeline::Engine::step() {
   commit_if_due();
   begin_end_if_due();
   bool more = false;
-  for (int i = 0; i < kPollsPerStep && !ending_ && !is_revoking(); ++i) {
+  for (int i = 0; i < kPollsPerStep && !ending_; ++i) {
     more = read();
     if (!more) break;
   }
@@ -152,7 +152,7 @@ bool Pipeline::Engine::read() {
   const bool bytes_free =
       bytes_ < (bytes_full_ ? low(options_.max_in_flight_bytes) : options_.max_in_flight_bytes);
   bytes_full_ = !bytes_free;
-  if (source_ended_ || bytes_full_ || awaits_commit_) return moved;
+  if (is_revoking() || source_ended_ || bytes_full_ || awaits_commit_) return moved;
   records_.clear();
   events_.clear();
   const Result<Polled> polled = poll_safely();

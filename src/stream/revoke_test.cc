@@ -199,5 +199,40 @@ TEST(Revoke, ACommitThatFailsUntilItsTimeIsOverIsGivenUp) {
   EXPECT_GT(source.polls_since, 0);
 }
 
+// A record that runs, or a paused key, keeps the revoked partition 0 until shutdown_wait is over. Most records of partition
+// 1 are set aside.
+void expect_others_go_on(bool by_pause) {
+  SimScheduler sim;
+  FakeLog log;
+  log.partitions[0].push_back({"stuck", "stuck"});
+  for (int i = 0; i < 100; ++i) log.partitions[1].push_back({"k", ""});
+  RevokedSource source(log);
+  source.ends = false;
+  std::stop_source stop;
+  int handled = 0;
+  int handled_meanwhile = 0;
+  Pipeline pipeline(
+      source, {.max_in_flight_per_key = 1, .shutdown_wait = 30s},
+      [&](const Record& record) -> Task<void> {
+        co_await sleep_for(record.key == "stuck" ? 30min : 10ms);
+        ++handled;
+      },
+      sim);
+  if (by_pause) pipeline.pause_key("stuck");
+  const CallAfter revokes(sim, 5ms, [&] { source.take_away(0, PartitionEvent::kRevoked); });
+  const CallAfter looks(sim, 10s, [&] {
+    handled_meanwhile = handled;
+    EXPECT_TRUE(source.is_told);
+    EXPECT_EQ(source.polls_since, 0);
+  });
+  const CallAfter stops(sim, 40s, [&] { stop.request_stop(); });
+  ASSERT_TRUE(pipeline.run_until(stop.get_token()).ok());
+  EXPECT_EQ(handled_meanwhile, 100);
+  EXPECT_GT(source.polls_since, 0);
+}
+
+TEST(Revoke, RecordsOfOtherPartitionsThatWereReadGoOnMeanwhile) { expect_others_go_on(false); }
+TEST(Revoke, RecordsOfOtherPartitionsGoOnWhileAPausedKeyKeepsIt) { expect_others_go_on(true); }
+
 }  // namespace
 }  // namespace keyway

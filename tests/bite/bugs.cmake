@@ -1081,6 +1081,20 @@ plant_bug(revoke_waits_for_all "a partition that is revoked is kept until its la
   [[revoked_until_ = from_now(options_.shutdown_wait);]]
   [[revoked_until_ = planted("revoke_waits_for_all") ? TimePoint::max() : from_now(options_.shutdown_wait);]])
 
+plant_bug(revoke_holds_all_back "records that are set aside are not dispatched while a partition is revoked"
+  src/stream/pipeline_engine.cc
+  [[if (awaits_commit_) return false;
+  bool any = false;
+  for (const std::size_t key]]
+  [[if (awaits_commit_ || (planted("revoke_holds_all_back") && !revoked_.empty())) return false;
+  bool any = false;
+  for (const std::size_t key]])
+
+plant_bug(polls_while_revoked "the source is polled while a partition is being given back"
+  src/stream/pipeline_engine.cc
+  [[if (is_revoking() || source_ended_]]
+  [[if ((is_revoking() && !planted("polls_while_revoked")) || source_ended_]])
+
 plant_bug(revoke_without_timer "no timer ends a revoke at shutdown_wait"
   src/stream/pipeline_engine.cc
   [[return revoked_.empty() ? next : std::min(next, revoked_until_);]]
