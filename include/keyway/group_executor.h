@@ -182,6 +182,8 @@ class GroupExecutor : public SubmitWays<GroupExecutor, std::string_view> {
     return detail::make_task(owner(), references, key, wishes, std::forward<F>(callable));
   }
   detail::TaskOwner& owner() const;
+  // From now on no task waits for a token of its group's rate.
+  void end_rates();
   detail::GroupPlace place_of(std::string_view group_key) const;
   Explanation explain_task(detail::TaskCore& task) const;
 

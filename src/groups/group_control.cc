@@ -142,6 +142,11 @@ void GroupEngine::resume() {
   dispatch_.resume(aftermath);
 }
 
+void GroupEngine::end_rates() {
+  Aftermath aftermath(scheduler_);
+  dispatch_.end_rates(aftermath);
+}
+
 void GroupEngine::resume_everything(Aftermath& aftermath) {
   std::vector<std::string> keys;
   {

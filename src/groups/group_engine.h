@@ -113,6 +113,7 @@ class GroupEngine final : public LaneOwner,
   void resume_group(std::string_view key) KEYWAY_EXCLUDES(paused_mutex_);
   void pause() { dispatch_.pause(); }
   void resume();
+  void end_rates();
   void evict_group(std::string_view key);
   bool drain_group(std::string_view key, Duration timeout);
   bool drain(Duration timeout);

@@ -46,6 +46,8 @@ GroupExecutor::~GroupExecutor() { engine_->close(); }
 
 detail::TaskOwner& GroupExecutor::owner() const { return *engine_; }
 
+void GroupExecutor::end_rates() { engine_->end_rates(); }
+
 detail::GroupPlace GroupExecutor::place_of(std::string_view group_key) const {
   return {engine_.get(), engine_.get(), group_key, detail::require_key(group_key)};
 }

@@ -100,7 +100,10 @@ void Pipeline::Engine::begin_end(PipelineEnd::Why why) {
   }
   aside_.clear();
   for (auto& [id, partition] : partitions_) give_up(*partition);
-  resume_all();  // a paused key would keep its records for ever
+  // A paused key would keep its records for ever, and a rate for long. They find that their partition is given up.
+  resume_all();
+  executor_->end_rates();
+  if (calls_) calls_->end_rates();
 }
 
 void Pipeline::Engine::resume_all() {

@@ -1105,6 +1105,16 @@ plant_bug(idle_time_overflows "a source that is idle for ever is polled without 
   [[next_poll_ = from_now(polled->idle_for);]]
   [[next_poll_ = planted("idle_time_overflows") ? scheduler_.now() + polled->idle_for : from_now(polled->idle_for);]])
 
+plant_bug(end_waits_for_rates "a pipeline that stops waits for records that wait for a token of their key's rate"
+  src/stream/pipeline_run.cc
+  [[executor_->end_rates();]]
+  [[if (!planted("end_waits_for_rates")) executor_->end_rates();]])
+
+plant_bug(end_waits_for_group_rates "a pipeline that stops waits for records that wait for a token of their group's rate"
+  src/stream/pipeline_run.cc
+  [[if (calls_) calls_->end_rates();]]
+  [[if (calls_ && !planted("end_waits_for_group_rates")) calls_->end_rates();]])
+
 plant_bug(past_end_watched "the pump spins while it waits for a store that takes longer than shutdown_wait"
   src/stream/pipeline_engine.cc
   [[if (ending_ && !closed_) next]]
