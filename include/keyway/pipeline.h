@@ -179,7 +179,7 @@ class Pipeline {
 
   void pause();  // begins no more records
   void resume();
-  void pause_key(std::string_view key);
+  void pause_key(std::string_view key);  // begins no more records of the key; with Order::kKey only
   void resume_key(std::string_view key);
   void pause_partition(PartitionId id);  // takes no more of its records in; those in line go on
   void resume_partition(PartitionId id);

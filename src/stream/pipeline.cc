@@ -31,13 +31,13 @@ void Pipeline::resume_partition(PartitionId id) { engine_->pause_partition(id, f
 
 PipelineStats Pipeline::stats() const { return engine_->stats(); }
 Explanation Pipeline::explain(std::string_view key) const {
-  Explanation why = engine_->executor().explain(key);
+  Explanation why = engine_->explain(key);
   why.limits_are_fixed = true;
   why.explained = Explained::kRecords;
   return why;
 }
 Explanation Pipeline::explain_group(std::string_view group) const {
-  Explanation why = engine_->calls().explain(group);
+  Explanation why = engine_->explain_group(group);
   why.limits_are_fixed = true;
   why.explained = Explained::kRecordGroup;
   return why;

@@ -21,14 +21,33 @@ constexpr int kMostCommitFailures = 5;
 // Who was full has room again when a fourth is free: not to go to and fro with every record.
 constexpr std::uint64_t low(std::uint64_t high) { return high - high / 4; }
 
+// Whatever a key is, its group is none of those that are no key's, and has a name of bounded length. Two long keys may share a
+// group, and are in order with each other then too.
+std::string group_of_key(std::string_view key) {
+  if (key.size() > kLongestKey) {
+    return "\x01hash " + std::to_string(hash_key(key)) + std::string(key.substr(0, 64));
+  }
+  const bool is_plain = !key.empty() && key.front() != kNoText;
+  return is_plain ? std::string(key) : "\x01key " + std::string(key);
+}
+
+decltype(GroupPolicy::groups) limits_by_group(const PipelineOptions& options,
+                                              std::optional<int> queue_threshold) {
+  decltype(GroupPolicy::groups) by_group;
+  for (const auto& [key, limits] : options.limits) {
+    GroupLimits& of_group = by_group[group_of_key(key)] = limits;
+    of_group.queue_threshold = queue_threshold;
+  }
+  return by_group;
+}
+
 // Keys: who is next.
 GroupPolicy key_policy(const PipelineOptions& options, bool has_two_levels) {
   GroupPolicy policy;
   policy.oldest_first = true;
   if (!has_two_levels) {
     policy.global_max_in_flight = options.concurrency;
-    policy.groups = options.limits;
-    for (auto& [key, limits] : policy.groups) limits.queue_threshold = {};
+    policy.groups = limits_by_group(options, {});
   }
   policy.default_group = {.max_concurrency = options.key_concurrency,
                           .queue_threshold = options.max_in_flight_per_key,
@@ -44,8 +63,7 @@ GroupPolicy call_policy(const PipelineOptions& options) {
   GroupPolicy policy;
   policy.oldest_first = true;
   policy.global_max_in_flight = options.concurrency;
-  policy.groups = options.limits;
-  for (auto& [key, limits] : policy.groups) limits.queue_threshold = kUnlimited;
+  policy.groups = limits_by_group(options, kUnlimited);
   policy.default_group = {.max_concurrency = options.group_concurrency};
   policy.groups[std::string(kUnorderedGroup)] = {.max_concurrency = options.concurrency};
   return policy;
@@ -367,15 +385,15 @@ bool Pipeline::Engine::post(Item item, const std::string& group) {
 std::string Pipeline::Engine::group_of(const Record& record) const {
   if (options_.order == Order::kPartition)
     return "\x01partition " + std::to_string(record.partition);
-  if (options_.order == Order::kNone || !record.key) return std::string(kUnorderedGroup);
-  // Whatever a key is, it is not one of the groups above, and short enough for one. Two long keys may share a group, and
-  // are in order with each other then too.
-  const std::string_view key = *record.key;
-  if (key.size() > kLongestKey) {
-    return "\x01hash " + std::to_string(hash_key(key)) + std::string(key.substr(0, 64));
-  }
-  const bool is_plain = !key.empty() && key.front() != kNoText;
-  return is_plain ? std::string(key) : "\x01key " + std::string(key);
+  return record.key ? group_of(*record.key) : std::string(kUnorderedGroup);
+}
+
+std::string Pipeline::Engine::group_of(std::string_view key) const {
+  return options_.order == Order::kNone ? std::string(kUnorderedGroup) : group_of_key(key);
+}
+
+std::string Pipeline::Engine::group_of_calls(std::string_view name) {
+  return name.empty() ? std::string(kUnorderedGroup) : group_of_key(name);
 }
 
 // Pauses a partition that has as much in flight as it may, and resumes it when a fourth of that is free.

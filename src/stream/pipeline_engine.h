@@ -51,15 +51,21 @@ class Pipeline::Engine final : private Pump, private Timer {
 
   Result<PipelineEnd> run_until(std::stop_token stop);
 
-  GroupExecutor& executor() { return *executor_; }
-  GroupExecutor& calls() { return calls_ ? *calls_ : *executor_; }
+  Explanation explain(std::string_view key) const { return executor_->explain(group_of(key)); }
+  Explanation explain_group(std::string_view name) const {
+    return (calls_ ? calls_ : executor_)->explain(group_of_calls(name));
+  }
   PipelineStats stats() const KEYWAY_EXCLUDES(shown_mutex_);
   void pause_all(bool pause) KEYWAY_EXCLUDES(paused_mutex_);
   void pause_key(std::string_view key, bool pause) KEYWAY_EXCLUDES(paused_mutex_);
-  bool is_paused(std::string_view key) KEYWAY_EXCLUDES(paused_mutex_);
+  bool is_paused(std::string_view group) KEYWAY_EXCLUDES(paused_mutex_);
   void pause_partition(PartitionId id, bool pause) KEYWAY_EXCLUDES(shown_mutex_);
 
  private:
+  // The executor's name for a key, and for a group of records with `by_group`.
+  std::string group_of(std::string_view key) const;
+  static std::string group_of_calls(std::string_view name);
+
   // A record in flight. If it goes without having been settled, it is dropped.
   class Item;
   // Which records stand in line where they were set aside: those of a group, in the order of reading,
@@ -209,7 +215,7 @@ class Pipeline::Engine final : private Pump, private Timer {
   Mutex<> parked_mutex_;
   std::set<std::string, std::less<>> parked_ KEYWAY_GUARDED_BY(parked_mutex_);
   Mutex<> paused_mutex_;
-  std::set<std::string, std::less<>> paused_keys_ KEYWAY_GUARDED_BY(paused_mutex_);
+  std::set<std::string, std::less<>> paused_groups_ KEYWAY_GUARDED_BY(paused_mutex_);
   bool keys_must_go_on_ KEYWAY_GUARDED_BY(paused_mutex_) = false;
   Mutex<LockRank::kPipelineFailure> failure_mutex_;
   std::optional<Error> failure_ KEYWAY_GUARDED_BY(failure_mutex_);

@@ -149,10 +149,9 @@ Task<std::optional<Outcome>> Pipeline::Engine::attempt(Item* item, Attempt attem
 
 Task<std::optional<Outcome>> Pipeline::Engine::call_in_group(Item* item, Attempt attempt) {
   const Record& record = item->record();
-  const std::string group(record.group.value_or(record.key.value_or(std::string_view())));
+  const std::string_view name = record.group.value_or(record.key.value_or(std::string_view()));
   auto call = [this, item, attempt] { return call_if_wanted(item, attempt); };
-  TaskHandle<std::optional<Outcome>> handle =
-      calls_->submit(group.empty() ? kUnorderedGroup : group, "", call);
+  TaskHandle<std::optional<Outcome>> handle = calls_->submit(group_of_calls(name), "", call);
   // The call refers to the item, so this task waits for its end even after a stop request.
   const auto end_of =
       [](TaskHandle<std::optional<Outcome>>* task) -> Task<GroupResult<std::optional<Outcome>>> {

@@ -107,13 +107,13 @@ void Pipeline::Engine::begin_end(PipelineEnd::Why why) {
 }
 
 void Pipeline::Engine::resume_all() {
-  std::set<std::string, std::less<>> keys;
+  std::set<std::string, std::less<>> groups;
   {
     MutexLock lock(paused_mutex_);
     keys_must_go_on_ = true;
-    keys.swap(paused_keys_);
+    groups.swap(paused_groups_);
   }
-  for (const std::string& key : keys) executor_->resume_group(key);
+  for (const std::string& group : groups) executor_->resume_group(group);
   executor_->resume();
 }
 
@@ -128,30 +128,33 @@ void Pipeline::Engine::pause_all(bool pause) {
   if (goes_on) executor_->resume();
 }
 
-bool Pipeline::Engine::is_paused(std::string_view key) {
+bool Pipeline::Engine::is_paused(std::string_view group) {
   MutexLock lock(paused_mutex_);
-  return paused_keys_.contains(key);
+  return paused_groups_.contains(group);
 }
 
 // Two calls for one key, or a call and resume_all(), may reach the executor in either order, so each repeats until the
 // executor has what the key shall be.
 void Pipeline::Engine::pause_key(std::string_view key, bool pause) {
+  if (options_.order != Order::kKey)
+    return;  // its records share their group with those of other keys
+  const std::string group = group_of(key);
   {
     MutexLock lock(paused_mutex_);
     if (pause && !keys_must_go_on_) {
-      paused_keys_.emplace(key);
-    } else if (const auto found = paused_keys_.find(key); found != paused_keys_.end()) {
-      paused_keys_.erase(found);
+      paused_groups_.insert(group);
+    } else {
+      paused_groups_.erase(group);
     }
   }
   bool paused = false;
   do {
-    paused = is_paused(key);
-    paused ? executor_->pause_group(key) : executor_->resume_group(key);
-  } while (is_paused(key) != paused);
+    paused = is_paused(group);
+    paused ? executor_->pause_group(group) : executor_->resume_group(group);
+  } while (is_paused(group) != paused);
   if (pause) return;
   // The key has more room than while it was paused, perhaps without a task that will end.
-  ended_keys_.ended(hash_key(key));
+  ended_keys_.ended(hash_key(group));
   if (is_open_.load(std::memory_order_acquire)) wake();
 }
 

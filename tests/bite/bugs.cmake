@@ -365,8 +365,23 @@ plant_bug(end_before_watch_missed "the end of a task between the refusal of a re
 
 plant_bug(resumed_key_untold "the pump does not hear that a key was resumed"
   src/stream/pipeline_run.cc
-  [[ended_keys_.ended(hash_key(key));]]
-  [[if (!planted("resumed_key_untold")) ended_keys_.ended(hash_key(key));]])
+  [[ended_keys_.ended(hash_key(group));]]
+  [[if (!planted("resumed_key_untold")) ended_keys_.ended(hash_key(group));]])
+
+plant_bug(paused_by_name "pause_key() and resume_key() take a key for the name of its group"
+  src/stream/pipeline_run.cc
+  [[const std::string group = group_of(key);]]
+  [[const std::string group = planted("paused_by_name") ? std::string(key) : group_of(key);]])
+
+plant_bug(explained_by_name "explain() takes a key for the name of its group"
+  src/stream/pipeline_engine.h
+  [[return executor_->explain(group_of(key));]]
+  [[return executor_->explain(planted("explained_by_name") ? std::string(key) : group_of(key));]])
+
+plant_bug(limits_by_name "the limits of a key count for the group of that name"
+  src/stream/pipeline_engine.cc
+  [[by_group[group_of_key(key)] = limits;]]
+  [[by_group[planted("limits_by_name") ? key : group_of_key(key)] = limits;]])
 
 plant_bug(ends_lost_while_awaiting "ends of tasks are forgotten while a commit is awaited"
   src/stream/pipeline_engine.cc
@@ -1059,17 +1074,15 @@ plant_bug(assigned_again_not_given_up "a partition that is assigned again goes o
 
 plant_bug(key_pauses_cross "of two calls for one key at once, pause_key() and resume_key(), the executor may hear the older one last"
   src/stream/pipeline_run.cc
-  [[} while (is_paused(key) != paused);]]
-  [[} while (is_paused(key) != paused && !planted("key_pauses_cross"));]])
+  [[} while (is_paused(group) != paused);]]
+  [[} while (is_paused(group) != paused && !planted("key_pauses_cross"));]])
 
 plant_bug(group_calls_plus_one "a pipeline with by_group handles one record more at once than concurrency"
   src/stream/pipeline_engine.cc
   [[policy.global_max_in_flight = options.concurrency;
-  policy.groups = options.limits;
-  for (auto& [key, limits] : policy.groups) limits.queue_threshold = kUnlimited;]]
+  policy.groups = limits_by_group(options, kUnlimited);]]
   [[policy.global_max_in_flight = options.concurrency + (planted("group_calls_plus_one") ? 1 : 0);
-  policy.groups = options.limits;
-  for (auto& [key, limits] : policy.groups) limits.queue_threshold = kUnlimited;]])
+  policy.groups = limits_by_group(options, kUnlimited);]])
 
 plant_bug(commit_every_ignored "a pipeline commits by time only, however many records are done"
   src/stream/pipeline_engine.cc
