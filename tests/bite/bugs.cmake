@@ -1025,8 +1025,8 @@ plant_bug(parked_key_goes_on "records of a key whose record is dead are handled 
 
 plant_bug(pause_holds_none "a paused key holds nothing back"
   src/stream/pipeline_run.cc
-  [[paused_keys_.emplace(key);]]
-  [[if (!planted("pause_holds_none")) paused_keys_.emplace(key);]])
+  [[paused_groups_.insert(group);]]
+  [[if (!planted("pause_holds_none")) paused_groups_.insert(group);]])
 
 plant_bug(pause_throws_through "an exception of Source::pause() or resume() ends the program"
   src/stream/pipeline_engine.cc
