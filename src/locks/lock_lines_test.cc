@@ -1,7 +1,12 @@
 // A waiter in a lock's line gets the lock before those behind it, and may then need a permit or a thread to go on. A
 // wait behind it that would keep these for ever is refused.
 #include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstddef>
 #include <latch>
+#include <memory>
+#include <new>
 #include <optional>
 #include <string_view>
 #include <thread>
@@ -112,6 +117,42 @@ TEST(LockLines, AnExplanationAsksNoSchedulerForTheTimeUnderALock) {
     EXPECT_GE(locks.explain("k").first_waits, Duration::zero());
     held.release();
     EXPECT_TRUE(task.join().ok());
+  });
+}
+
+// Runs each item on a thread of its own, and waits for it: what a release lets go on has run when the release itself goes on.
+class RunsAtOnce final : public Scheduler {
+ public:
+  void post(Runnable& runnable) override {
+    std::thread([&] { run_posted(runnable); }).join();
+  }
+  TimePoint now() const override { return std::chrono::steady_clock::now(); }
+  void add_timer(Timer&, TimePoint) override {}
+  bool cancel_timer(Timer&) override { return false; }
+  bool wait_for_turns_in_progress(const TimePoint*) override { return true; }
+};
+
+// The release has its last line to log when all is gone.
+TEST(LockLines, TheNextHolderMayDestroyTheLocks) {
+  expect_ends([] {
+    RunsAtOnce scheduler;
+    GroupExecutor executor({}, scheduler);
+    alignas(KeyLocks) std::array<std::byte, sizeof(KeyLocks)> memory{};
+    int released = 0;
+    auto* const locks = new (memory.data()) KeyLocks({.debug_log = [&](std::string_view line) {
+      if (line.starts_with("Lock released")) ++released;
+    }});
+    KeyLocks::Guard held = locks->lock("k");
+    auto task = executor.submit("g", [&]() -> Task<void> {
+      {
+        const KeyLocks::Guard guard = co_await locks->lock_async("k");
+      }
+      std::destroy_at(locks);
+      memory.fill(std::byte{});
+    });
+    held.release();
+    EXPECT_TRUE(task.join().ok());
+    EXPECT_EQ(released, 2);
   });
 }
 

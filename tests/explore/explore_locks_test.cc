@@ -1,11 +1,7 @@
 // LockTable, through KeyLocks: a key has one holder, or several that share it; every waiter gets it, or gives up.
 #include <array>
 #include <chrono>
-#include <cstddef>
-#include <memory>
-#include <new>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -71,39 +67,6 @@ class SharedAgainstExclusive final : public LockScenario {
 };
 TEST(ExploreLocks, SharedAgainstExclusive) {
   expect_holds<SharedAgainstExclusive>("LockTable", {.threads = 3});
-}
-
-// The thread that releases the lock tells the log so when the next holder may have destroyed everything.
-class TheNextHolderDestroysTheLocks final : public Scenario {
- public:
-  TheNextHolderDestroysTheLocks() {
-    new (memory_.data()) KeyLocks({.debug_log = [this](std::string_view line) {
-      if (line.starts_with("Lock released")) ++released_;
-    }});
-  }
-  void run(int thread) override {
-    if (thread == 0) {
-      const KeyLocks::Guard guard = locks().lock("k");
-      is_held_ = true;
-      changed();
-      return;
-    }
-    wait_until("the lock is held", [this] { return is_held_; });
-    (void)locks().lock("k");
-    std::destroy_at(&locks());
-    memory_.fill(std::byte{});
-  }
-  void check() override { require(released_ == 2, "a release was not logged"); }
-
- private:
-  KeyLocks& locks() { return *std::launder(reinterpret_cast<KeyLocks*>(memory_.data())); }
-
-  alignas(KeyLocks) std::array<std::byte, sizeof(KeyLocks)> memory_;
-  bool is_held_ = false;
-  int released_ = 0;
-};
-TEST(ExploreLocks, TheNextHolderDestroysTheLocks) {
-  expect_holds<TheNextHolderDestroysTheLocks>("LockTable");
 }
 
 // A holder that shares the key locks it exclusively too. If two do, one of them is told that it never could.
