@@ -260,6 +260,7 @@ Error SerialDispatcher::expired(std::string_view key) {
 // ---- the end, and what others ask
 
 bool SerialDispatcher::shutdown(Duration timeout) {
+  timeout = std::max(timeout, Duration::zero());  // from a smaller one no time could be subtracted
   const TimePoint began = parts_->load.waits().now();
   bool inside = parts_->owns_this_thread();
   parts_->for_each([&](GroupExecutor& executor) {

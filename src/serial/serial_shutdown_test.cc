@@ -91,6 +91,18 @@ TEST_P(SerialShutdown, AfterTheDeadlineWhatWaitsNeverRunsAndWhatRunsIsAskedToSto
   EXPECT_FALSE(ran);
 }
 
+TEST_P(SerialShutdown, ATimeoutThatIsLongOverWaitsForNothing) {
+  SerialDispatcher dispatcher(options());
+  std::latch began(1);
+  auto running = dispatcher.dispatch("a", [&](std::stop_token stop) {
+    began.count_down();
+    return eventually([&] { return stop.stop_requested(); });
+  });
+  began.wait();
+  EXPECT_FALSE(dispatcher.shutdown(Duration::min()));
+  EXPECT_TRUE(running->join().value());
+}
+
 // The timeout is that of the call, not of each worker: the second worker has the time that the first has left.
 TEST(SerialShutdownSimulated, WaitsForAllWorkersTogetherNoLongerThanItsTimeout) {
   testing::SimScheduler sim;

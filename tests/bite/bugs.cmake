@@ -972,6 +972,11 @@ plant_bug(two_ids_drawn "two branches that draw the id of their operation at onc
   [[if (const std::uint64_t id = id_.load(std::memory_order_relaxed); id != 0 && id != drawn) return id;]]
   [[if (const std::uint64_t id = id_.load(std::memory_order_relaxed); id != 0 && id != drawn) return planted("two_ids_drawn") ? drawn : id;]])
 
+plant_bug(negative_timeout_overflows "shutdown() subtracts from a negative timeout until it is positive"
+  src/serial/serial_dispatcher.cc
+  [[timeout = std::max(timeout, Duration::zero());]]
+  [[if (!planted("negative_timeout_overflows")) timeout = std::max(timeout, Duration::zero());]])
+
 # ---- memory order
 
 plant_bug(resume_relaxed "resume() publishes with a relaxed store"
