@@ -163,6 +163,29 @@ TEST(LockScale, WaitersForWhoseLocksOthersWaitDoNotSearchTheLine) {
   expect_cost_stays(seconds, kFew, kMany);
 }
 
+// Tasks that give away the guards that parts of them took.
+TEST(LockScale, ATaskThatEndsWithLocksDoesNotLookAtThoseOfOthers) {
+  const auto seconds = [](int count) {
+    SimScheduler sim;
+    KeyLocks locks;
+    GroupExecutor executor({.default_group = {.max_concurrency = kUnlimited}}, sim);
+    const auto take = [&](std::string key) -> Task<KeyLocks::Guard> {
+      auto lock = locks.lock_async(key);
+      co_return co_await with_timeout(std::chrono::hours(1), lock);
+    };
+    std::vector<TaskHandle<KeyLocks::Guard>> taken;
+    for (int i = 0; i < count; ++i) {
+      taken.push_back(executor.submit("g", [&take, i] { return take("k" + std::to_string(i)); }));
+    }
+    const double began = cpu_seconds();
+    sim.run_ready();
+    const double took = cpu_seconds() - began;
+    EXPECT_EQ(locks.active_lock_count(), static_cast<std::size_t>(count));
+    return took;
+  };
+  expect_cost_stays(seconds, kFew, 2 * kMany);
+}
+
 // A task waits for one of them, which may need a permit of the group that the others hold.
 TEST(LockScale, WaitersInAGroupWhoseTaskIsWaitedForDoNotSearchTheLine) {
   const auto seconds = [](int count) {

@@ -42,7 +42,7 @@ struct Operations {
 // What is known of the locks of parts.
 struct Parts {
   struct Ended {
-    std::uint64_t whole = 0;  // has the locks of the part; 0: it has ended, too
+    std::uint64_t whole = 0;  // has the locks of the part, also if it has ended, too; 0: none
     std::uint32_t locks = 0;  // that are held
   };
   static Parts& instance() {
@@ -106,13 +106,11 @@ const Operation& Operation::inline_run() const {
 }
 
 void TaskOperation::end() {
-  if (locks_held() > 0) {
+  const bool is_part = (id() & kPartBit) != 0;
+  if (locks_held() > 0 && is_part) {
     Parts& parts = Parts::instance();
     MutexLock lock(parts.mutex);
-    if ((id() & kPartBit) != 0) (void)parts.pass_on(id(), locks_held(), 0);
-    for (auto& [part, ended] : parts.ended) {
-      if (ended.whole == id()) ended.whole = 0;
-    }
+    (void)parts.pass_on(id(), locks_held(), 0);
   }
   {
     Operations& operations = Operations::instance();

@@ -977,6 +977,18 @@ plant_bug(negative_timeout_overflows "shutdown() subtracts from a negative timeo
   [[timeout = std::max(timeout, Duration::zero());]]
   [[if (!planted("negative_timeout_overflows")) timeout = std::max(timeout, Duration::zero());]])
 
+plant_bug(ended_parts_walked "a task that ends with locks looks at all ended parts"
+  src/runtime/operation.cc
+  [[const bool is_part = (id() & kPartBit) != 0;]]
+  [[const bool is_part = (id() & kPartBit) != 0;
+  if (locks_held() > 0 && planted("ended_parts_walked")) {
+    Parts& parts = Parts::instance();
+    MutexLock lock(parts.mutex);
+    for (auto& [part, ended] : parts.ended) {
+      if (ended.whole == id()) ended.whole = 0;
+    }
+  }]])
+
 # ---- memory order
 
 plant_bug(resume_relaxed "resume() publishes with a relaxed store"
