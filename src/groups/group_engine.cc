@@ -8,6 +8,7 @@
 #include "base/tick_clock.h"
 #include "groups/ending_scope.h"
 #include "runtime/current_task.h"
+#include "runtime/left_locks.h"
 
 namespace keyway {
 
@@ -264,9 +265,11 @@ bool GroupEngine::run_task(TaskCore& task, std::uint64_t number, TimePoint now,
   {
     const detail::Operation* caller =
         task.holds_permits() ? nullptr : &detail::Operation::current();
+    detail::LeftLocks::Ending ending(policy_.listener != nullptr ? &task : nullptr);
     const detail::CurrentTaskScope scope(&task, caller, /*passes_locks_on=*/caller != nullptr);
     tell_listener([&](auto& listener) { listener.on_started(task.group_key(), task.task_id()); });
     ended = task.operations().run(task, status);
+    if (!ended) ending.suspended();
   }
   if (ended && findable) findable_.remove(task);
   return ended;
@@ -341,7 +344,10 @@ void GroupEngine::give_up_lane(Lane& lane, std::size_t hash, const LaneTake& lef
 void GroupEngine::ended_after_suspension(TaskCore& task) noexcept {
   const QuietWatch::Use use(quiet_);  // the calling thread may belong to another scheduler
   findable_.remove(task);
-  const TaskStatus status = task.operations().collect(task);
+  const TaskStatus status = [&] {
+    const detail::LeftLocks::Ending ending(policy_.listener != nullptr ? &task : nullptr);
+    return task.operations().collect(task);
+  }();
   if (task.lane() == nullptr) {
     end_of_callers(task, status);
     return;
@@ -389,6 +395,7 @@ void GroupEngine::tell_end(TaskCore& task, TaskStatus status, TimePoint ended, b
       listener.on_completed(task.group_key(), task.task_id(), outcome);
     });
   }
+  detail::LeftLocks::publish_next(task);
   task.publish(status, ended);
 }
 

@@ -1,6 +1,8 @@
 // Waits for locks that could never end: refused, with an error that names the cycle.
 #include <atomic>
+#include <functional>
 #include <latch>
+#include <memory>
 #include <string>
 #include <thread>
 #include <utility>
@@ -33,6 +35,91 @@ std::string refusal(Call call) {
     return exception.what();
   }
   return {};
+}
+
+// ---- locks that a task leaves in its result
+
+struct Told final : TaskLifecycleListener {
+  void on_completed(std::string_view group, std::string_view, const TaskOutcome&) override {
+    if (group == "told") call();
+  }
+  std::function<void()> call;
+};
+
+// The task that `submit` submits to group "told" returns a guard of "k", and its listener then calls `call`.
+template <class Submit, class Call>
+void expect_listener_ends(Submit submit, Call call) {
+  expect_ends([&] {
+    testing::SimScheduler sim;
+    KeyLocks locks;
+    const auto listener = std::make_shared<Told>();
+    GroupExecutor executor({.listener = listener}, sim);
+    bool told = false;
+    listener->call = [&] {
+      call(executor, locks);
+      told = true;
+    };
+    auto rival = executor.submit("rival", [&]() -> Task<void> {
+      co_await sleep_for(2s);
+      (void)co_await locks.lock_async("k");
+    });
+    {
+      auto handle = submit(executor, locks);
+      const KeyLocks::Guard guard = handle.join().value();
+      EXPECT_TRUE(told);
+      // Once the result is published, the lock belongs to an unknown operation.
+      EXPECT_EQ(locks.holders("k").at(0).name.substr(0, 6), "thread");
+    }
+    EXPECT_TRUE(rival.join().ok());
+  });
+}
+
+TaskHandle<KeyLocks::Guard> submit_task(GroupExecutor& executor, KeyLocks& locks) {
+  return executor.submit("told", "x", [&] { return locks.lock("k"); });
+}
+TaskHandle<KeyLocks::Guard> submit_coroutine(GroupExecutor& executor, KeyLocks& locks) {
+  return executor.submit("told", "x", [&]() -> Task<KeyLocks::Guard> {
+    KeyLocks::Guard guard = co_await locks.lock_async("k");
+    co_await sleep_for(1s);
+    co_return guard;
+  });
+}
+TaskHandle<KeyLocks::Guard> submit_coroutine_that_never_waits(GroupExecutor& executor,
+                                                              KeyLocks& locks) {
+  return executor.submit(
+      "told", "x", [&]() -> Task<KeyLocks::Guard> { co_return co_await locks.lock_async("k"); });
+}
+Task<KeyLocks::Guard> take(KeyLocks& locks) { co_return co_await locks.lock_async("k"); }
+TaskHandle<KeyLocks::Guard> submit_coroutine_with_a_part(GroupExecutor& executor, KeyLocks& locks) {
+  return executor.submit("told", "x", [&]() -> Task<KeyLocks::Guard> {
+    co_return co_await with_timeout(1s, take(locks));
+  });
+}
+
+void expect_refused_in_listener(GroupExecutor&, KeyLocks& locks) {
+  EXPECT_EQ(
+      refusal([&] { (void)locks.lock("k"); }),
+      "waiting for key \"k\" would never end: task \"x\" of group \"told\" waits for key \"k\"; "
+      "release the lock before the wait, or take the result after it");
+}
+
+TEST(LockCycle, OfAListenerAndAGuardInTheResultIsRefused) {
+  expect_listener_ends(submit_task, expect_refused_in_listener);
+}
+TEST(LockCycle, OfAListenerAndAGuardInTheResultOfACoroutineIsRefused) {
+  expect_listener_ends(submit_coroutine, expect_refused_in_listener);
+  expect_listener_ends(submit_coroutine_that_never_waits, expect_refused_in_listener);
+  expect_listener_ends(submit_coroutine_with_a_part, expect_refused_in_listener);
+}
+
+// The listener waits for a task that wants the lock.
+TEST(LockCycle, OfAListenerATaskAndAGuardInTheResultIsRefused) {
+  const auto wait_for_task = [](GroupExecutor& executor, KeyLocks& locks) {
+    auto wants = executor.submit("g", [&] { return refusal([&] { (void)locks.lock("k"); }); });
+    EXPECT_NE(wants.join().value().find("would never end"), std::string::npos);
+  };
+  expect_listener_ends(submit_task, wait_for_task);
+  expect_listener_ends(submit_coroutine, wait_for_task);
 }
 
 // A timeout without an end is no timeout.

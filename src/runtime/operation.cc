@@ -8,6 +8,7 @@
 #include "base/mutex.h"
 #include "keyway/detail/task_core.h"
 #include "runtime/current_task.h"
+#include "runtime/left_locks.h"
 #include "runtime/wait_graph.h"
 
 namespace keyway::detail {
@@ -18,11 +19,12 @@ namespace {
 constexpr int kThreadBits = 22;
 constexpr std::uint64_t kThreadMask = (std::uint64_t{1} << kThreadBits) - 1;
 
-// Living operations that have drawn an id, except threads.
+// Operations that have drawn an id, except threads: the living ones, and those whose task has left locks.
 struct Known {
   const TaskCore* task = nullptr;
   Scheduler* scheduler = nullptr;  // resumes a coroutine outside of tasks
   std::uint64_t inline_run = 0;    // see inline_run_of()
+  bool has_ended = false;
 };
 struct Operations {
   static Operations& instance() {
@@ -37,6 +39,9 @@ struct Operations {
 
   Mutex<> mutex;
   std::unordered_map<std::uint64_t, Known> by_id KEYWAY_GUARDED_BY(mutex);
+  // The operations of tasks that have left locks.
+  std::unordered_map<const TaskCore*, std::uint64_t> left KEYWAY_GUARDED_BY(mutex);
+  std::atomic<std::size_t> left_count{0};  // written under the mutex
 };
 
 // What is known of the locks of parts.
@@ -76,6 +81,7 @@ std::uint64_t next_id() {
 }  // namespace
 
 constinit thread_local Operation CurrentTaskScope::thread_{};
+constinit thread_local const TaskCore* LeftLocks::Ending::task_ = nullptr;
 
 std::uint64_t Operation::draw_id() const {
   const std::uint64_t drawn = next_id() | (is_part() ? kPartBit : 0);
@@ -115,10 +121,41 @@ void TaskOperation::end() {
   {
     Operations& operations = Operations::instance();
     MutexLock lock(operations.mutex);
-    operations.by_id.erase(id());
+    const bool leaves_locks =
+        locks_held() > 0 && !is_part && task() != nullptr && task() == LeftLocks::Ending::task();
+    if (leaves_locks && operations.left.emplace(task(), id()).second) {
+      operations.by_id.at(id()).has_ended = true;
+      operations.left_count.store(operations.left.size(), std::memory_order_relaxed);
+    } else {
+      operations.by_id.erase(id());
+    }
   }
   // A search may have found the scheduler of a coroutine outside of tasks, which may be destroyed next.
   if (task() == nullptr && !is_confined()) WaitGraph::instance().wait_for_searches();
+}
+
+// relaxed, also below: the task's own thread has counted it, or has linked a wait of the task since, under the graph's mutex.
+bool LeftLocks::has(const TaskCore& task) {
+  Operations& operations = Operations::instance();
+  if (operations.left_count.load(std::memory_order_relaxed) == 0) return false;
+  MutexLock lock(operations.mutex);
+  return operations.left.contains(&task);
+}
+
+const TaskCore* LeftLocks::task_of(std::uint64_t operation) {
+  const Known known = Operations::instance().find(operation);
+  return known.has_ended ? known.task : nullptr;
+}
+
+void LeftLocks::publish_next(const TaskCore& task) {
+  Operations& operations = Operations::instance();
+  if (operations.left_count.load(std::memory_order_relaxed) == 0) return;
+  MutexLock lock(operations.mutex);
+  const auto found = operations.left.find(&task);
+  if (found == operations.left.end()) return;
+  operations.by_id.erase(found->second);
+  operations.left.erase(found);
+  operations.left_count.store(operations.left.size(), std::memory_order_relaxed);
 }
 
 // Other parts of the parent may already wait for these locks, and can have them now.
@@ -210,7 +247,7 @@ Scheduler* scheduler_that_resumes(std::uint64_t id) {
   Operations& operations = Operations::instance();
   MutexLock lock(operations.mutex);  // as long as the task is used
   const auto found = operations.by_id.find(id);
-  if (found == operations.by_id.end()) return nullptr;
+  if (found == operations.by_id.end() || found->second.has_ended) return nullptr;
   const Known& known = found->second;
   if (known.inline_run != 0) return nullptr;  // it has the thread of its run
   if (known.task == nullptr) return known.scheduler;

@@ -62,7 +62,7 @@ Error refusal(const std::vector<const WaitGraph::Edge*>& cycle, const PermitHold
     message +=
         "; a reader that is to write must lock the key exclusively from the beginning, or release "
         "it before";
-  } else if (locks == cycle.size()) {
+  } else if (locks == cycle.size() && locks > 1) {
     message += "; take the keys in one order everywhere, or by lock_all()";
   } else if (locks > 0) {
     message += "; release the lock before the wait, or take the result after it";

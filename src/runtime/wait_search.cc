@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/left_locks.h"
 #include "runtime/linked_wait.h"
 
 namespace keyway {
@@ -117,6 +118,7 @@ bool WaitGraph::closes_no_cycle(const Edge& edge) const {
 
 bool WaitGraph::only_waits_for_waiter_depend_on(const Edge& edge) const {
   if (edge.operation->is_in_race()) return false;  // accepted waits count on it as a free rival
+  if (edge.waiter != nullptr && detail::LeftLocks::has(*edge.waiter)) return false;
   if (edge.thread_ != nullptr && threads_are_scarce(edge.thread_)) return false;
   bool parts_lock = false;
   for (const Operation* one = edge.operation; one != nullptr; one = one->parent()) {
@@ -215,6 +217,12 @@ void WaitGraph::explore(Search& search) {
                                        if (part != node.edge) depend_on(node, *part);
                                      }
                                    };
+  const auto depend_on_ending = [&](Search::Node& node,
+                                    std::uint64_t operation) KEYWAY_REQUIRES(mutex_) {
+    const auto found = waiters_.find(detail::LeftLocks::task_of(operation));
+    if (found == waiters_.end()) return;
+    for (Edge& wait : found->second.edges) depend_on(node, wait);
+  };
   // All coroutines of an InlineRun stand still while one of them blocks its thread.
   const auto depend_on_thread_of_run = [&](Search::Node& node,
                                            std::uint64_t operation) KEYWAY_REQUIRES(mutex_) {
@@ -257,6 +265,7 @@ void WaitGraph::explore(Search& search) {
       for (const std::uint64_t holder : edge.lock->in_the_way_of(*edge.operation)) {
         depend_on_parts(node, holder);
         depend_on_thread_of_run(node, holder);
+        depend_on_ending(node, holder);
         if (Scheduler* scheduler = detail::scheduler_that_resumes(holder)) {
           need_thread(node, *scheduler);
         }

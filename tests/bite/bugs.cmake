@@ -989,6 +989,21 @@ plant_bug(ended_parts_walked "a task that ends with locks looks at all ended par
     }
   }]])
 
+plant_bug(left_locks_of_nobody "a lock in the result that a listener is told of belongs to nobody"
+  src/runtime/operation.cc
+  [[if (leaves_locks && operations]]
+  [[if (leaves_locks && !planted("left_locks_of_nobody") && operations]])
+
+plant_bug(left_locks_not_seen "a wait of a listener counts as one on which no wait for a lock in the result depends"
+  src/runtime/wait_search.cc
+  [[LeftLocks::has(*edge.waiter)) return]]
+  [[LeftLocks::has(*edge.waiter) && !planted("left_locks_not_seen")) return]])
+
+plant_bug(left_locks_stay "an operation whose locks lie in a result is named as the task when that is published"
+  src/runtime/operation.cc
+  [[operations.by_id.erase(found->second);]]
+  [[if (!planted("left_locks_stay")) operations.by_id.erase(found->second);]])
+
 # ---- memory order
 
 plant_bug(resume_relaxed "resume() publishes with a relaxed store"
