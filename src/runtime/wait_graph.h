@@ -19,7 +19,8 @@
 // not in the graph, because a waiting task holds none.
 //
 // Cost: the check takes constant time if few waits depend on the waiter or on its locks, and its target is not among them; or
-// if the target does not wait and needs nothing that waiters hold. Otherwise the check follows the edges from the target.
+// if the target does not wait and needs nothing that waiters hold. Otherwise the check follows the edges from the target, as it
+// does if one of those waits is of an operation that holds more than Operation::kKnownLocks locks.
 // Each check also looks at all waits for work of several operations: drains in tasks and nested runs, of which there are few.
 //
 // A process has one graph, because a cycle may pass through several executors and through locks.
@@ -54,7 +55,7 @@ namespace keyway {
 // A lock that an operation waits for.
 class WantedLock {
  public:
-  // See Operation::visit_locks().
+  // See Operation::known_locks().
   virtual std::uint64_t id() const = 0;
   // An edge of the wait is linked, and not checked yet. Puts the operation into the lock's line,
   // unless an edge before has: of two waits for one lock, the later check sees the other waiter in

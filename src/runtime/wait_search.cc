@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -87,9 +88,6 @@ bool WaitGraph::closes_no_cycle(const Edge& edge) const {
     for (const Edge& wait : waits->second) depend[count++] = &wait;
     return true;
   };
-  const auto add_waits_for_lock = [&](std::uint64_t lock) KEYWAY_REQUIRES(mutex_) {
-    return lock != wanted && add_waits_for(lock_targets_, lock);
-  };
   const auto add_waits_for_work_with = [&](const Edge& one) KEYWAY_REQUIRES(mutex_) {
     for (const Edge& wait : work_edges_) {
       const auto end = depend.begin() + static_cast<std::ptrdiff_t>(count);
@@ -107,7 +105,12 @@ bool WaitGraph::closes_no_cycle(const Edge& edge) const {
     if (!only_waits_for_waiter_depend_on(one)) return false;
     if (one.lock != nullptr && i > 0 && one.lock->id() == wanted) return false;
     for (const Operation* part = one.operation; part != nullptr; part = part->parent()) {
-      if (!part->visit_locks(add_waits_for_lock)) return false;
+      Operation::LockIds locks;
+      const std::optional<std::uint32_t> held = part->known_locks(locks);
+      if (!held) return false;
+      for (std::uint32_t at = 0; at < *held; ++at) {
+        if (locks[at] == wanted || !add_waits_for(lock_targets_, locks[at])) return false;
+      }
     }
     if (one.waiter == nullptr) continue;
     if (one.waiter == edge.task || !add_waits_for(targets_, one.waiter)) return false;

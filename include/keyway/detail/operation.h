@@ -10,6 +10,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "keyway/detail/atomic.h"
@@ -110,17 +111,20 @@ class Operation {
       count_release_of_part(id);
     }
   }
-  // Calls visit(lock id) for each lock that it took and has not released itself, until visit() returns false. False also
-  // if the locks are not known: the operation has held more than kKnownLocks, or has some from a part.
-  template <class Visit>
-  bool visit_locks(Visit visit) const {
+  static constexpr std::uint32_t kKnownLocks = 4;
+  using LockIds = std::array<std::uint64_t, kKnownLocks>;
+  // Writes the ids of the locks that it took and has not released itself to the beginning of `ids`, and returns their number.
+  // None if they are not known: the operation has held more than kKnownLocks, or has some from a part.
+  std::optional<std::uint32_t> known_locks(LockIds& ids) const {
     const std::uint32_t held = locks_held();
-    if (held == 0) return true;
-    if (held > kKnownLocks || known_locks_[0].load(std::memory_order_relaxed) == 0) return false;
-    for (std::uint32_t i = 0; i < held; ++i) {
-      if (!visit(known_locks_[i].load(std::memory_order_relaxed))) return false;
+    if (held == 0) return 0;
+    if (held > kKnownLocks || known_locks_[0].load(std::memory_order_relaxed) == 0) {
+      return std::nullopt;
     }
-    return true;
+    for (std::uint32_t i = 0; i < held; ++i) {
+      ids[i] = known_locks_[i].load(std::memory_order_relaxed);
+    }
+    return held;
   }
   // For a task that its submitter runs. REQUIRES: it has no id.
   void set_passes_locks_on() { passes_locks_on_ = true; }
@@ -154,8 +158,6 @@ class Operation {
   bool has_id() const { return id_.load(std::memory_order_relaxed) != 0; }
 
  private:
-  static constexpr std::uint32_t kKnownLocks = 4;
-
   // Until it holds no lock, which of its locks it holds is not known.
   void forget_known_locks() const { known_locks_[0].store(0, std::memory_order_relaxed); }
   // `held`: the number of locks without this one.
