@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <stop_token>
 #include <utility>
-#include <vector>
 
 #include "keyway/detail/atomic.h"
 #include "keyway/record.h"
@@ -27,8 +26,8 @@ struct Partition {
     Ledger::Entry* entry = nullptr;
     TimePoint since{};
   };
-  alignas(64) std::vector<Held> held;  // just read
-  bool paused = false;
+  alignas(64) bool paused = false;
+  bool is_listed = false;  // in Engine::unbalanced_
   Progress last_commit;
   Offset seen_watermark = -1;  // when it was looked at last, and since when it has been there
   TimePoint seen_since{};

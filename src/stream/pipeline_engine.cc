@@ -21,8 +21,8 @@ constexpr int kMostCommitFailures = 5;
 // Who was full has room again when a fourth is free: not to go to and fro with every record.
 constexpr std::uint64_t low(std::uint64_t high) { return high - high / 4; }
 
-// Whatever a key is, its group is none of those that are no key's, and has a name of bounded length. Two long keys may share a
-// group, and are in order with each other then too.
+// Whatever a key is, its group is none of those that are no key's, and has a name of bounded length. Two long keys may share
+// a group, and are in order with each other then too.
 std::string group_of_key(std::string_view key) {
   if (key.size() > kLongestKey) {
     return "\x01hash " + std::to_string(hash_key(key)) + std::string(key.substr(0, 64));
@@ -131,7 +131,7 @@ bool Pipeline::Engine::step() {
     wake();
     return true;
   }
-  if (!ending_ && source_ended_ && in_flight_ == 0 && !holds_records()) {
+  if (!ending_ && source_ended_ && in_flight_ == 0 && held_.empty() && aside_.empty()) {
     begin_end(PipelineEnd::kSourceEnded);
   }
   if (ending_ && end_if_quiet()) return false;
@@ -153,20 +153,13 @@ void Pipeline::Engine::wait_until(TimePoint time) {
   if (time != TimePoint::max()) scheduler_.add_timer(*this, time);
 }
 
-bool Pipeline::Engine::holds_records() const {
-  return !aside_.empty() || std::any_of(partitions_.begin(), partitions_.end(),
-                                        [](const auto& one) { return !one.second->held.empty(); });
-}
-
 // ---- reading
 
 // True if there may be more at once.
 bool Pipeline::Engine::read() {
   bool moved = dispatch_aside();
-  for (auto& [id, partition] : partitions_) {
-    moved = dispatch_held(partition) || moved;
-    balance(*partition);
-  }
+  moved = dispatch_held() || moved;
+  balance();
   const bool bytes_free =
       bytes_ < (bytes_full_ ? low(options_.max_in_flight_bytes) : options_.max_in_flight_bytes);
   bytes_full_ = !bytes_free;
@@ -208,8 +201,9 @@ void Pipeline::Engine::take_in(PartitionEvent& event) {
   if (event.kind == PartitionEvent::kAssigned) {
     if (found != partitions_.end()) give_up(*found->second);
     revoked_.erase(id);
-    partitions_[id] = std::make_shared<Partition>(std::move(event.progress));
-    return;
+    const auto& partition = partitions_[id] =
+        std::make_shared<Partition>(std::move(event.progress));
+    return will_balance(partition);  // a user may have paused it
   }
   if (found == partitions_.end()) return;
   give_up(*found->second);
@@ -224,13 +218,12 @@ void Pipeline::Engine::take_in(PartitionEvent& event) {
 
 // Nothing of it begins any more, and nobody waits for a next try.
 void Pipeline::Engine::give_up(Partition& partition) {
-  for (const Partition::Held& held : partition.held) drop(held);
-  partition.held.clear();
   const auto is_its = [&](const Partition::Held& held) {
     const bool goes = held.record.partition == partition.ledger.partition();
     if (goes) drop(held);
     return goes;
   };
+  std::erase_if(held_, is_its);
   for (auto line = aside_.begin(); line != aside_.end();) {
     std::erase_if(line->second, is_its);
     line = line->second.empty() ? aside_.erase(line) : std::next(line);
@@ -254,18 +247,19 @@ void Pipeline::Engine::take_in(std::vector<Record>& records) {
       return fail(misplaced(record, "its offset is below the end of the record before it"));
     }
     Ledger::Entry& entry = found->second->ledger.add(record.offset, record.end);
+    will_balance(found->second);
     if (options_.classify && !classify(record, entry)) {
       if (failed()) break;  // records behind it must not overtake it
       continue;
     }
     if (at_most_once) entry.settle(Ledger::State::kDone);
     bytes_.fetch_add(record.value.size());
-    found->second->held.push_back({std::move(record), at_most_once ? nullptr : &entry, now});
+    held_.push_back({std::move(record), at_most_once ? nullptr : &entry, now});
   }
   // Before any of them begins: whatever comes then, they are not read again.
   awaits_commit_ = at_most_once;
   if (at_most_once) commit();
-  for (auto& [id, partition] : partitions_) dispatch_held(partition);
+  dispatch_held();
 }
 
 // A record that the source must not give.
@@ -337,10 +331,11 @@ bool Pipeline::Engine::dispatch_aside() {
 }
 
 // Records that were just read. True if any was dispatched.
-bool Pipeline::Engine::dispatch_held(const std::shared_ptr<Partition>& partition) {
+bool Pipeline::Engine::dispatch_held() {
   if (awaits_commit_) return false;
   bool any = false;
-  for (Partition::Held& held : partition->held) {
+  for (Partition::Held& held : held_) {
+    const std::shared_ptr<Partition>& partition = partitions_.at(held.record.partition);
     std::string group = group_of(held.record);
     const std::size_t key = hash_key(group);
     AsideLine line{key, std::move(group)};
@@ -354,13 +349,14 @@ bool Pipeline::Engine::dispatch_held(const std::shared_ptr<Partition>& partition
       aside_[std::move(line)].push_back(std::move(held));
     }
   }
-  partition->held.clear();
+  held_.clear();
   return any;
 }
 
 // False if its key is full: then it is as it was.
 bool Pipeline::Engine::dispatch(const std::shared_ptr<Partition>& partition,
                                 const std::string& group, std::size_t key, Partition::Held& held) {
+  will_balance(partition);
   partition->in_flight.fetch_add(1);
   in_flight_.fetch_add(1);
   dispatching_.store(std::this_thread::get_id(), std::memory_order_relaxed);
@@ -396,23 +392,41 @@ std::string Pipeline::Engine::group_of_calls(std::string_view name) {
   return name.empty() ? std::string(kUnorderedGroup) : group_of_key(name);
 }
 
-// Pauses a partition that has as much in flight as it may, and resumes it when a fourth of that is free.
-void Pipeline::Engine::balance(Partition& partition) {
+void Pipeline::Engine::will_balance(const std::shared_ptr<Partition>& partition) {
+  if (!std::exchange(partition->is_listed, true)) unbalanced_.push_back(partition);
+}
+
+// Looks at the partitions that are full, and at those that may have to be paused: they were assigned, or records of them
+// were read or dispatched, or a user has paused or resumed one. All others cost nothing.
+void Pipeline::Engine::balance() {
+  if (pauses_changed_ && pauses_changed_.exchange(false)) {
+    for (const auto& [id, partition] : partitions_) will_balance(partition);
+  }
+  std::erase_if(unbalanced_, [&](const std::shared_ptr<Partition>& partition) {
+    partition->is_listed = balance(*partition);
+    return !partition->is_listed;
+  });
+}
+
+// Pauses a partition that has as much in flight as it may, and resumes it when a fourth of that is free. True: it is full.
+bool Pipeline::Engine::balance(Partition& partition) {
+  if (partition.is_dropped()) return false;
   const auto over = [&](std::uint64_t used, std::uint64_t most) {
     return used >= (partition.paused ? low(most) : most);
   };
+  const PartitionId id = partition.ledger.partition();
   partition.ledger.watermark();  // lets go of what is done
-  const bool full = is_paused_by_user(partition.ledger.partition()) ||
-                    over(partition.in_flight, options_.max_in_flight) ||
+  const bool full = over(partition.in_flight, options_.max_in_flight) ||
                     over(partition.ledger.window(), options_.max_window);
-  if (full == partition.paused || partition.is_dropped()) return;
-  partition.paused = full;
+  const bool pauses = full || is_paused_by_user(id);
+  if (pauses == partition.paused) return full;
+  partition.paused = pauses;
   try {
-    full ? source_.pause(partition.ledger.partition())
-         : source_.resume(partition.ledger.partition());
+    pauses ? source_.pause(id) : source_.resume(id);
   } catch (...) {
     fail_by(std::current_exception());
   }
+  return full;
 }
 
 // ---- committing
@@ -457,8 +471,8 @@ bool Pipeline::Engine::commit() {
   return true;
 }
 
-// Whether partitions are being given back: the source is not polled meanwhile, so all of them are revoked by one poll. They go
-// when nothing of them runs any more and what is done is committed, or when their time is over.
+// Whether partitions are being given back: the source is not polled meanwhile, so all of them are revoked by one poll. They
+// go when nothing of them runs any more and what is done is committed, or when their time is over.
 bool Pipeline::Engine::is_revoking() {
   if (revoked_.empty()) return false;
   const TimePoint now = scheduler_.now();

@@ -120,12 +120,13 @@ class Pipeline::Engine final : private Pump, private Timer {
     bytes_.fetch_sub(held.record.value.size());
   }
   bool dispatch_aside();
-  bool dispatch_held(const std::shared_ptr<Partition>& partition);
+  bool dispatch_held();
   bool dispatch(const std::shared_ptr<Partition>& partition, const std::string& group,
                 std::size_t key, Partition::Held& held);
   bool post(Item item, const std::string& group);
-  void balance(Partition& partition);
-  bool holds_records() const;
+  void will_balance(const std::shared_ptr<Partition>& partition);
+  void balance();
+  bool balance(Partition& partition);
   bool is_revoking();
   void commit_if_due();
   bool commit();
@@ -182,8 +183,9 @@ class Pipeline::Engine final : private Pump, private Timer {
   detail::Atomic<bool> is_open_{false};
   detail::Atomic<bool> stop_wanted_{false};
   detail::Atomic<bool> any_parked_{false};
-  detail::Atomic<bool> halts_{false};  // no record begins any more: a halt, or a failure
-  EndedKeys ended_keys_;               // while records are set aside
+  detail::Atomic<bool> halts_{false};           // no record begins any more: a halt, or a failure
+  detail::Atomic<bool> pauses_changed_{false};  // paused_by_user_, since the pump looked at it
+  EndedKeys ended_keys_;                        // while records are set aside
   // The run has ended: nothing is settled any more, and neither the source nor a store is called.
   detail::Atomic<bool> closed_{false};
   ThreadWakeup over_;
@@ -228,10 +230,12 @@ class Pipeline::Engine final : private Pump, private Timer {
 
   // The pump's.
   std::map<PartitionId, std::shared_ptr<Partition>> partitions_;
-  std::set<PartitionId> revoked_;  // of these
-  TimePoint revoked_until_{};      // when they are given back, whatever still runs
+  std::vector<std::shared_ptr<Partition>> unbalanced_;  // to be looked at by balance()
+  std::set<PartitionId> revoked_;
+  TimePoint revoked_until_{};  // when they are given back, whatever still runs
   std::vector<Record> records_;
   std::vector<PartitionEvent> events_;
+  std::vector<Partition::Held> held_;  // just read
   // Records whose key has as many in line as it may. Others pass them.
   std::map<AsideLine, std::deque<Partition::Held>> aside_;
   std::optional<Record> turned_away_;

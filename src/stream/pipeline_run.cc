@@ -95,6 +95,8 @@ void Pipeline::Engine::begin_end_if_due() {
 void Pipeline::Engine::begin_end(PipelineEnd::Why why) {
   ending_ = why;
   end_by_ = from_now(options_.shutdown_wait);
+  for (const Partition::Held& held : held_) drop(held);
+  held_.clear();
   for (const auto& [line, records] : aside_) {
     for (const Partition::Held& held : records) drop(held);
   }

@@ -1,5 +1,7 @@
-// A record costs the same however many others wait for their group, or are set aside.
+// A record costs the same however many others wait for their group or are set aside, and however many partitions there are.
 #include <array>
+#include <functional>
+#include <span>
 #include <stop_token>
 #include <string>
 #include <vector>
@@ -80,6 +82,56 @@ double seconds_beside_full_keys(int count) {
 
 TEST(PipelineScale, TimePerRecordDoesNotGrowWithTheNumberOfKeysThatAreSetAside) {
   expect_cost_stays(seconds_beside_full_keys, 100, 2'000);
+}
+
+// A few records at a time, all of partition 0. Unlike FakeSource, it takes no time for the other partitions.
+class OneOfManyPartitions final : public Source {
+ public:
+  OneOfManyPartitions(int partitions, int records) : partitions_(partitions), records_(records) {}
+  std::string name() const override { return "many"; }
+  Result<void> open(std::function<void()>) override { return {}; }
+  Result<Polled> poll(std::vector<Record>& records, std::vector<PartitionEvent>& events,
+                      std::size_t) override {
+    if (next_ == 0) {
+      for (int i = 0; i < partitions_; ++i) {
+        events.push_back({PartitionEvent::kAssigned, {.partition = i}});
+      }
+    }
+    for (int i = 0; i < 4 && next_ < records_; ++i, ++next_) {
+      records.push_back({.offset = next_, .end = next_ + 1, .key = "k", .value = "v"});
+    }
+    return Polled{next_ < records_ ? Polled::kIdle : Polled::kEnd, 1us};
+  }
+  Result<void> commit(std::span<const Progress>) override { return {}; }
+  void pause(PartitionId) override {}
+  void resume(PartitionId) override {}
+
+ private:
+  const int partitions_;
+  const Offset records_;
+  Offset next_ = 0;
+};
+
+// For `count` records of one partition, beside as many other partitions.
+double seconds_beside_partitions(int count) {
+  testing::SimScheduler sim;
+  OneOfManyPartitions source(count, count);
+  int handled = 0;
+  double began = 0;
+  double took = 0;
+  const auto handle = [&](const Record&) -> Task<void> {
+    co_await sleep_for(1us);
+    if (++handled == 2) began = cpu_seconds();
+    if (handled == count) took = cpu_seconds() - began;
+  };
+  Pipeline pipeline(source, {.commit_interval = 24h}, handle, sim);
+  EXPECT_TRUE(pipeline.run_until().ok());
+  EXPECT_EQ(handled, count);
+  return took;
+}
+
+TEST(PipelineScale, TimePerRecordDoesNotGrowWithTheNumberOfPartitions) {
+  expect_cost_stays(seconds_beside_partitions, 200, 8'000);
 }
 
 }  // namespace

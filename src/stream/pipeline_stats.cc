@@ -80,6 +80,7 @@ void Pipeline::Engine::pause_partition(PartitionId id, bool pause) {
       paused_by_user_.erase(id);
     }
   }
+  pauses_changed_ = true;
   // If the source is not open yet, the first step applies the pause.
   if (is_open_.load(std::memory_order_acquire)) wake();
 }

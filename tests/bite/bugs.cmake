@@ -1160,6 +1160,27 @@ plant_bug(end_waits_for_group_rates "a pipeline that stops waits for records tha
   [[if (calls_) calls_->end_rates();]]
   [[if (calls_ && !planted("end_waits_for_group_rates")) calls_->end_rates();]])
 
+plant_bug(all_partitions_balanced "a step looks at all partitions"
+  src/stream/pipeline_engine.cc
+  [[if (pauses_changed_ && pauses_changed_.exchange(false)) {]]
+  [[if (planted("all_partitions_balanced") || (pauses_changed_ && pauses_changed_.exchange(false))) {]])
+
+plant_bug(full_forgotten "a partition that is full is not looked at again"
+  src/stream/pipeline_engine.cc
+  [[partition->is_listed = balance(*partition);]]
+  [[partition->is_listed = balance(*partition) && !planted("full_forgotten");]])
+
+plant_bug(pause_unheard "the pump does not look at a partition that a user pauses or resumes"
+  src/stream/pipeline_stats.cc
+  [[pauses_changed_ = true;]]
+  [[pauses_changed_ = !planted("pause_unheard");]])
+
+plant_bug(assigned_unbalanced "a partition that is paused before it is assigned is read"
+  src/stream/pipeline_engine.cc
+  [[return will_balance(partition);  //]]
+  [[if (planted("assigned_unbalanced")) return;
+    return will_balance(partition);  //]])
+
 plant_bug(past_end_watched "the pump spins while it waits for a store that takes longer than shutdown_wait"
   src/stream/pipeline_engine.cc
   [[if (ending_ && !closed_) next]]
