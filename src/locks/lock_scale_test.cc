@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -161,6 +162,33 @@ TEST(LockScale, WaitersThatHoldAnotherLockDoNotSearchTheLine) {
 TEST(LockScale, WaitersForWhoseLocksOthersWaitDoNotSearchTheLine) {
   const auto seconds = [](int count) { return seconds_of_holders(count, /*waiters=*/2); };
   expect_cost_stays(seconds, kFew, kMany);
+}
+
+// Another branch of when_any() sleeps.
+TEST(LockScale, WaitersInBranchesOfARaceDoNotLookAtEachOther) {
+  const auto seconds = [](int count) {
+    SimScheduler sim;
+    KeyLocks locks;
+    GroupExecutor executor({}, sim);
+    KeyLocks::Guard guard = locks.lock("k");
+    const auto lock = [&]() -> Task<void> { (void)co_await locks.lock_async("k"); };
+    const auto sleep = []() -> Task<void> { co_await sleep_for(std::chrono::hours(1)); };
+    const auto race = [&]() -> Task<void> {
+      std::vector<Task<void>> branches;
+      for (int i = 0; i < count; ++i) branches.push_back(lock());
+      branches.push_back(sleep());
+      (void)co_await when_any(std::move(branches));
+    };
+    auto raced = executor.submit("g", race);
+    const double began = cpu_seconds();
+    sim.run_ready();
+    const double took = cpu_seconds() - began;
+    EXPECT_EQ(locks.explain("k").waiting, static_cast<std::size_t>(count));
+    guard.release();
+    EXPECT_TRUE(raced.join().ok());
+    return took;
+  };
+  expect_cost_stays(seconds, 200, 5'000);
 }
 
 // Tasks that give away the guards that parts of them took.

@@ -174,8 +174,11 @@ bool WaitGraph::find_rivals(const Edge& edge, std::vector<std::vector<Edge*>>& r
     if (branch->is_awaited || branch->task() != edge.operation->task()) return false;
     if (branch->race_branches == 0) continue;
     const Operation& whole = *branch->parent();
+    const std::unordered_set<Edge*>& waits_of_whole = by_operation_.at(whole.id());
+    // Even if each of them is in another branch, one branch does not wait.
+    if (waits_of_whole.size() < branch->race_branches) return true;
     std::unordered_map<const Operation*, std::vector<Edge*>> waits_of;
-    for (Edge* other : by_operation_.at(whole.id())) {
+    for (Edge* other : waits_of_whole) {
       const Operation* rival = other->operation;
       while (rival != &whole && rival->parent() != &whole) rival = rival->parent();
       if (rival != &whole && rival != branch) waits_of[rival].push_back(other);

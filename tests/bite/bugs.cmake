@@ -1004,6 +1004,11 @@ plant_bug(left_locks_stay "an operation whose locks lie in a result is named as 
   [[operations.by_id.erase(found->second);]]
   [[if (!planted("left_locks_stay")) operations.by_id.erase(found->second);]])
 
+plant_bug(rivals_counted_late "each check of a wait in a branch of when_any() looks at the waits of all branches"
+  src/runtime/wait_search.cc
+  [[if (waits_of_whole.size() < branch->race_branches) return]]
+  [[if (waits_of_whole.size() < branch->race_branches && !planted("rivals_counted_late")) return]])
+
 # ---- memory order
 
 plant_bug(resume_relaxed "resume() publishes with a relaxed store"
