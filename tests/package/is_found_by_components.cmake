@@ -20,6 +20,15 @@ run("${CMAKE_COMMAND}" --install "${SCRATCH_DIR}/parent" --prefix "${SCRATCH_DIR
 run("${CMAKE_COMMAND}" -S "${CMAKE_CURRENT_LIST_DIR}/find" -B "${SCRATCH_DIR}/find_part" ${common}
   "-DCMAKE_PREFIX_PATH=${SCRATCH_DIR}/part" "-DVERSION=${VERSION}" -DBUILT=part)
 
+# Configured by hand, without a build type: a Release build, which a warning of a newer compiler does not end.
+run("${CMAKE_COMMAND}" -S "${SOURCE_DIR}" -B "${SCRATCH_DIR}/by_hand" ${common} -DKEYWAY_COMPONENTS=base)
+foreach(setting CMAKE_BUILD_TYPE:STRING=Release KEYWAY_WARNINGS_AS_ERRORS:BOOL=OFF)
+  file(STRINGS "${SCRATCH_DIR}/by_hand/CMakeCache.txt" found REGEX "^${setting}$")
+  if(NOT found)
+    message(SEND_ERROR "configured by hand, Keyway does not have ${setting}")
+  endif()
+endforeach()
+
 # expect_refusal(<message> <argument>...): configuring Keyway fails with the message.
 function(expect_refusal message)
   execute_process(
