@@ -13,7 +13,8 @@
 //
 // Guarantees:
 //   (1) Awaiting a task that ends at once costs no stack: control passes by symmetric transfer. (g++
-//       does so only with -foptimize-sibling-calls, which -O2 includes and -Og does not.)
+//       does so only with -foptimize-sibling-calls, which -O2 includes, and below that keyway::runtime and the
+//       .pc files give. A program that is built with neither must give it itself.)
 //   (2) What a task throws reaches whoever awaits it. when_all() waits for all of its tasks, then
 //       throws what the first of them (in order of arguments) threw.
 //   (3) When stop is requested, sleep_for() wakes at once and throws CancelledError.
