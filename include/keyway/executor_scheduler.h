@@ -11,6 +11,13 @@
 // execute() must queue its argument without waiting for tasks: Keyway also calls it on the executor's own threads, between taking a
 // task and running it. So an executor with a bounded queue must not block its own threads there until the queue has room.
 //
+// Keyway knows a thread of the executor only while it runs Keyway's work. In any other handler on such a thread do not block
+// on a handle: if it is the last free thread, the task never begins, and the wait is not refused. co_await the handle, or
+// join it in a task, where such a wait is an error (kNoThread):
+//
+//   boost::asio::post(threads, [&] { use(executor.submit("vip", fetch).join()); });     // may wait for ever
+//   (void)executor.post("users", [&] { use(executor.submit("vip", fetch).join()); });
+//
 // The executor must be able to run work until the GroupExecutor is destroyed, even after it had
 // none for a while: it does not know of tasks that sleep or wait for a rate limit. An Asio
 // io_context returns from run() as soon as it has no work; then such a task never ends, and
@@ -55,7 +62,8 @@ concept ExecutorHandle = std::copy_constructible<E> && HasExecute<const E>;
 // A type with execute(f), which runs the callable f exactly once, on any thread. If execute()
 // throws, it must not run f: then Keyway runs f on a thread of its own, and no task is lost. A copyable
 // type with a const execute(), and a temporary, is taken by value. Any other executor is taken by
-// reference, and must outlive its user.
+// reference, and must outlive its user. An execution context of Asio has none: pass
+// io_context.get_executor().
 template <class E>
 concept Executor = !std::derived_from<std::remove_cvref_t<E>, Scheduler> &&
                    detail::HasExecute<std::remove_reference_t<E>> &&

@@ -7,6 +7,8 @@
 // Guarantees:
 //   (1) Every wait ends: the task ends in exactly one status, and a wait that could never end is
 //       refused with ErrorCode::kWaitCycle; with kNoThread if it would leave no thread for the task.
+//       Except a wait that blocks a thread of an executor of yours outside of Keyway's work, which
+//       Keyway does not know as one: see keyway/executor_scheduler.h.
 //   (2) When a wait returns the result, the task's permits are free again.
 //   (3) A wait with a timeout leaves the task alone: kTimedOut with a TimeoutError says that the wait
 //       is over, not the task, and the handle can wait again. (Within a task, the wait returns when the
