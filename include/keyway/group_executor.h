@@ -129,7 +129,7 @@ class GroupExecutor : public SubmitWays<GroupExecutor, std::string_view> {
   // Waits until a group, or the executor, has no tasks, including tasks that are submitted
   // meanwhile; a submit that waits for room has a task only when it has got in. False if the timeout passed first. Throws Exception (kWaitCycle, kNoThread) if the
   // wait could never end, for example within a task of the group. drain() also waits for running
-  // listeners, except those that call drain().
+  // listeners, except those that call drain(). Both block the thread, and have no awaitable form.
   bool drain_group(std::string_view group_key, Duration timeout = Duration::max());
   bool drain(Duration timeout = Duration::max());
 

@@ -199,7 +199,8 @@ current_stop_token() {
 }
 
 // Runs the tasks side by side; ends when all have ended. A void task gives std::monostate.
-// For task handles and lock_async(): keyway/when_any.h.
+// For task handles and lock_async(): keyway/when_any.h. sleep_for() and reschedule() give no Task: await them in a
+// coroutine of yours, and give that.
 template <class... T>
 Task<std::tuple<detail::NonVoid<T>...>> when_all(Task<T>... tasks) {
   std::vector<detail::TaskContext> branches;
