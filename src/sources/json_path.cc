@@ -16,9 +16,9 @@ class PathParser {
 
   Result<std::vector<JsonPath::Step>> parse() {
     if (!text_.starts_with('.')) {
-      return wrong("it must begin with a dot", text_.empty() || text_.starts_with('[')
-                                                   ? "." + std::string(text_) + "name"
-                                                   : "." + std::string(text_));
+      const std::string with_dot = "." + std::string(text_);
+      const bool is_path = with_dot != "." && PathParser(with_dot).parse().ok();
+      return wrong("it must begin with a dot", is_path ? with_dot : ".name");
     }
     at_ = 1;
     if (at_ < text_.size() && text_[at_] != '[') {

@@ -118,6 +118,11 @@ TEST(JsonPath, WhatIsNoPathIsRefusedWithWhereAndWhy) {
   };
   EXPECT_EQ(message("user"),
             "no JSON path: \"user\", at character 1: it must begin with a dot\n  try: .user");
+  for (const char* const text : {"user[", "a..b", "a]", ""}) {
+    EXPECT_TRUE(message(text).ends_with("at character 1: it must begin with a dot\n  try: .name"))
+        << message(text);
+  }
+  EXPECT_TRUE(message("[0]").ends_with("try: .[0]")) << message("[0]");
   EXPECT_EQ(message(".a..b"),
             "no JSON path: \".a..b\", at character 4: a name is missing\n"
             "  try: .name, or .[\"a.name\"]");
