@@ -3,6 +3,7 @@
 #include <iterator>
 #include <utility>
 
+#include "base/quoted.h"
 #include "groups/blocked_wait.h"
 #include "groups/group_engine.h"
 #include "runtime/current_task.h"
@@ -290,7 +291,7 @@ class GroupEngine::AllTasks final : public WantedWork {
     return engine_.quiet_.is_quiet(lanes_are_empty, /*strict=*/false);
   }
   std::string name() const override {
-    if (key_) return "all tasks of group \"" + std::string(*key_) + "\"";
+    if (key_) return "all tasks of group " + quoted(*key_);
     return "all tasks of an executor";
   }
 
@@ -374,9 +375,8 @@ bool GroupEngine::drain(Duration timeout) {
 
 bool GroupEngine::drain_group(std::string_view key, Duration timeout) {
   if (runs_a_task_here(key)) {
-    throw Exception({ErrorCode::kWaitCycle, "a task cannot wait until its group \"" +
-                                                std::string(key) +
-                                                "\" has no tasks; drain_group() from outside"});
+    throw Exception({ErrorCode::kWaitCycle, "a task cannot wait until its group " + quoted(key) +
+                                                " has no tasks; drain_group() from outside"});
   }
   const std::optional<TimePoint> deadline = deadline_after(timeout);
   const AllTasks all(*this, key);

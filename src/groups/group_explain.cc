@@ -27,8 +27,8 @@ std::string name_of(const Explanation::Holder& holder, const Explanation& why) {
   const char* waits = "waits for another task";
   switch (why.explained) {
     case Explained::kGroup:
-      name = holder.task_id.empty() ? "a task without id" : holder.task_id;
-      if (holder.group_key != why.group_key) name = holder.group_key + "/" + name;
+      name = holder.task_id.empty() ? "a task without id" : escaped(holder.task_id);
+      if (holder.group_key != why.group_key) name = escaped(holder.group_key) + "/" + name;
       break;
     case Explained::kWorker:
       waits = "waits for other work";
@@ -140,7 +140,7 @@ const char* to_string(HeldBackBy by) {
 std::string Explanation::text() const {
   std::string text;
   if (task_id) {
-    text = "task \"" + *task_id + "\" of group \"" + group_key + "\": " + task_state;
+    text = "task " + quoted(*task_id) + " of group " + quoted(group_key) + ": " + task_state;
     if (position) text += ", place " + std::to_string(*position) + " of " + std::to_string(waiting);
     if (runs_for) text += " for " + human_duration(*runs_for);
     if (task_state != "waits") return text + remedy(*this);

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/quoted.h"
+
 namespace keyway {
 namespace {
 
@@ -36,7 +38,7 @@ LaneLimits LimitBook::resolve(std::string_view key) {
 }
 
 Result<void> LimitBook::change(std::string_view key, const GroupLimits& limits) {
-  const std::string of = " of group \"" + std::string(key) + "\"";
+  const std::string of = " of group " + quoted(key);
   if (Result<void> valid = detail::validate_limits(limits, of); !valid) return valid;
   if (limits.weight || limits.guaranteed || limits.rate || limits.adaptive) {
     return Error{ErrorCode::kInvalidArgument, "weight, guaranteed, rate and adaptive" + of +

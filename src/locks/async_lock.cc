@@ -3,6 +3,7 @@
 #include <string>
 #include <utility>
 
+#include "base/quoted.h"
 #include "keyway/detail/check.h"
 #include "keyway/thread_pool.h"
 
@@ -65,8 +66,7 @@ LockTable::Held AsyncLock::end() {
   wait_.forget();
   if (refusal != nullptr) throw Exception(*std::move(refusal));
   if (cancelled) {
-    throw CancelledError("the task was cancelled while it waited for key \"" + std::string(key_) +
-                         '"');
+    throw CancelledError("the task was cancelled while it waited for key " + quoted(key_));
   }
   if (operation == nullptr) return {entry, 0, mode};
   operation->count_lock(table_.lock_id(hash_));

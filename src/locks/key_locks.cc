@@ -58,7 +58,7 @@ class BlockedThread final : public LockWaiter {
 };
 
 [[noreturn]] void throw_wait_ended(std::string_view key, WaitEnd end) {
-  const std::string name = "key \"" + std::string(key) + '"';
+  const std::string name = "key " + quoted(key);
   if (end == WaitEnd::kStopped) throw CancelledError("the wait for " + name + " was stopped");
   throw Exception({ErrorCode::kWaitCycle,
                    "waiting for " + name + " would never end: nothing is left that could run"});

@@ -3,6 +3,7 @@
 #include <ostream>
 
 #include "base/human_text.h"
+#include "base/quoted.h"
 
 namespace keyway {
 
@@ -11,7 +12,7 @@ const char* to_string(LockMode mode) {
 }
 
 std::string LockExplanation::text() const {
-  std::string text = "key \"" + key + "\": ";
+  std::string text = "key " + quoted(key) + ": ";
   if (holders.empty()) text += "free";
   const char* before = "held by ";
   for (const LockHolder& holder : holders) {

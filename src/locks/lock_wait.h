@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/quoted.h"
 #include "locks/lock_table.h"
 #include "runtime/wait_graph.h"
 
@@ -55,7 +56,7 @@ class LockWait final : private WantedLock {
   Granted refuse(Error error) override {
     return {table_.refuse(hash_, waiter_, std::move(error)), &LockWaiter::tell_granted};
   }
-  std::string name() const override { return "key \"" + std::string(key_) + '"'; }
+  std::string name() const override { return "key " + quoted(key_); }
 
   LockTable& table_;
   const std::string_view key_;
