@@ -39,6 +39,7 @@
 #include <stop_token>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -103,9 +104,16 @@ class GroupExecutor : public SubmitWays<GroupExecutor, std::string_view> {
   // is shut down later, the tasks that it did not take end kRejected with that exception as their
   // error. Throws Exception (kWaitCycle, kNoThread) if the wait for one of the tasks could never
   // end: the call cancels the tasks before it, waits until they have ended, and submits no others.
+  //
+  // Blocks the thread; it has no awaitable form. A coroutine submits its tasks and awaits their handles.
   template <class T>
-  std::vector<GroupResult<T>> execute_all(std::vector<GroupTask<T>> tasks,
+  std::vector<GroupResult<T>> execute_all(std::vector<GroupTask<T>>&& tasks,
                                           std::stop_token stop = {});
+  template <class T>
+  std::vector<GroupResult<T>> execute_all(const std::vector<GroupTask<T>>&, std::stop_token = {}) {
+    static_assert(!std::is_same_v<T, T>,
+                  "write execute_all(std::move(tasks)): a GroupTask cannot be copied");
+  }
 
   // A group that is used often: submits through the handle skip the lookup of its key.
   GroupHandle group(std::string_view group_key);
@@ -221,8 +229,9 @@ class GroupHandle : public SubmitWays<GroupHandle> {
 };
 
 template <class T>
-std::vector<GroupResult<T>> GroupExecutor::execute_all(std::vector<GroupTask<T>> tasks,
+std::vector<GroupResult<T>> GroupExecutor::execute_all(std::vector<GroupTask<T>>&& given,
                                                        std::stop_token stop) {
+  std::vector<GroupTask<T>> tasks = std::move(given);  // what they capture ends with the call
   std::vector<TaskHandle<T>> handles;
   handles.reserve(tasks.size());
   detail::JoinedTasks joined(tasks.size());

@@ -47,6 +47,7 @@ class KeyedCalls {
   explicit KeyedCalls(SerialMode mode, SerialOptions options = {});
 
   template <TaskCallable F>
+    requires detail::ReturnsNoReference<F>
   SerialResult<F> call(std::string_view key, F&& work) {
     using Callable = std::decay_t<F>;
     using Value = detail::TaskValue<Callable>;

@@ -52,6 +52,10 @@ namespace keyway {
 
 namespace detail {
 
+// Named for compiler messages: a Result holds no reference. Return a pointer or a value.
+template <class F>
+concept ReturnsNoReference = !std::is_reference_v<TaskValueOf<F>>;
+
 // A Result of a Result is one of them.
 template <class T>
 struct Flattened {
@@ -80,12 +84,14 @@ class SerialDispatcher {
 
   // Waits for the end of the work, and gives what it returned. Blocks the thread; a coroutine awaits dispatch().
   template <TaskCallable F>
+    requires detail::ReturnsNoReference<F>
   SerialResult<F> run(std::string_view key, F&& work) {
     return call(std::nullopt, key, std::forward<F>(work));
   }
   // The same with a limit on the wait for the key: an error (kExpired) if the work has not begun
   // within `timeout`; then it never runs. Work that has begun may take longer.
   template <TaskCallable F>
+    requires detail::ReturnsNoReference<F>
   SerialResult<F> try_run_for(std::string_view key, Duration timeout, F&& work) {
     return call(timeout, key, std::forward<F>(work));
   }
@@ -237,8 +243,6 @@ class SerialDispatcher {
   template <class T>
   static typename detail::Flattened<T>::type outcome_of(detail::TaskCore& core,
                                                         std::string_view key) {
-    static_assert(!std::is_reference_v<T>,
-                  "a Result holds no reference: return a pointer or a value");
     auto& task = static_cast<detail::ValueNode<T>&>(core);
     if (task.status() == TaskStatus::kExpired) return expired(key);
     if (task.status() != TaskStatus::kSuccess) {
