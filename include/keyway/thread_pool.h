@@ -30,7 +30,8 @@ namespace keyway {
 
 struct ThreadPoolOptions {
   // The minimum number of threads; 0: one for each core that this process may use, up to
-  // max_threads.
+  // max_threads. If the system cannot start that many, the pool has as many as it can; if it cannot
+  // start any, the program ends with a message.
   unsigned threads = 0;
   // The maximum, even if all threads are blocked; at least 1, and at least `threads`. A wait in a
   // task that would leave no thread for its target is refused (ErrorCode::kNoThread).

@@ -35,6 +35,16 @@ TEST(GroupExecutorDeathTest, AnySchedulerMustOutliveItsExecutor) {
   EXPECT_DEATH(destroy_first(make_executor_scheduler(run)), "declare the scheduler first");
 }
 
+TEST(GroupExecutorDeathTest, AnExecutorMustOutliveItsGroupHandles) {
+  const auto destroy_first = [] {
+    SimScheduler sim;
+    auto executor = std::make_unique<GroupExecutor>(GroupPolicy{}, sim);
+    const GroupHandle group = executor->group("g");
+    executor.reset();
+  };
+  EXPECT_DEATH(destroy_first(), "a GroupExecutor is destroyed before a GroupHandle");
+}
+
 TEST(GroupExecutorDeathTest, AListenerCannotDestroyItsExecutor) {
   struct Destroys final : TaskLifecycleListener {
     void on_completed(std::string_view, std::string_view, const TaskOutcome&) override {

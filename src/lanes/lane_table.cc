@@ -37,7 +37,9 @@ LaneTable::~LaneTable() {
     for (std::size_t i = 0; i < shard.bucket_count; ++i) {
       while (Lane* lane = shard.buckets[i]) {
         KEYWAY_CHECK(lane->idle(), "a lane table was destroyed with somebody inside a lane");
-        KEYWAY_CHECK(lane->pins_ == 0, "a lane table was destroyed before a handle to its lane");
+        KEYWAY_CHECK(lane->pins_ == 0,
+                     "a GroupExecutor is destroyed before a GroupHandle of its group; destroy the "
+                     "handle first");
         shard.buckets[i] = lane->next_in_bucket_;
         destroy(lane);
       }

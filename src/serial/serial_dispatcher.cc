@@ -251,7 +251,7 @@ detail::TaskContext SerialDispatcher::part_of_current_task(Scheduler& scheduler,
 
 Error SerialDispatcher::expired(std::string_view key) {
   return {ErrorCode::kExpired,
-          quoted(key) +
+          "work for key " + quoted(key) +
               " did not run: its turn did not come in time; give it longer to begin, or "
               "dispatch less for its lane",
           /*retryable=*/true};

@@ -259,7 +259,9 @@ TEST_P(SerialRoutings, StatsCountWhatHappened) {
   EXPECT_EQ(stats.waiting, 2U);
   EXPECT_EQ(stats.rejected, 1U);
   EXPECT_TRUE(cancelled->cancel());
-  EXPECT_EQ(dispatcher.try_run_for("a", 0ns, [] {}).error().code, ErrorCode::kExpired);
+  const Error expired = dispatcher.try_run_for("a", 0ns, [] {}).error();
+  EXPECT_EQ(expired.code, ErrorCode::kExpired);
+  EXPECT_TRUE(expired.message.starts_with("work for key \"a\" did not run")) << expired.message;
   busy.let_go();
   EXPECT_TRUE(waiting->join().ok());
   EXPECT_THROW((void)dispatcher.run("a", [] { throw 1; }), int);
