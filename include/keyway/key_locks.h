@@ -277,9 +277,11 @@ class [[nodiscard]] KeyLocks::LockAwaiter {
 
  private:
   friend class KeyLocks;
+  friend struct detail::WaitOf<LockAwaiter>;
   LockAwaiter(KeyLocks& locks, std::string_view key, LockMode mode);
   // False if there is nothing to wait for.
   bool suspend(std::coroutine_handle<> coroutine, const detail::TaskContext* context);
+  [[noreturn]] void throw_timed_out(Duration timeout) const;
 
   KeyLocks& locks_;
   const std::string key_;
@@ -294,7 +296,8 @@ struct detail::WaitOf<KeyLocks::LockAwaiter> {
   explicit WaitOf(KeyLocks::LockAwaiter& its_lock) : lock(&its_lock) {}
   Task<Value> begin() { return take(*lock); }
   static Value end(Value guard) { return guard; }
-  [[noreturn]] static void timed_out() { throw; }  // a lock that came too late is released
+  // Throws TimeoutError. A lock that came too late is released.
+  [[noreturn]] void timed_out(Duration timeout) const { lock->throw_timed_out(timeout); }
 
   static Task<Value> take(KeyLocks::LockAwaiter& lock) { co_return co_await lock; }
   KeyLocks::LockAwaiter* lock;

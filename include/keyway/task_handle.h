@@ -327,7 +327,7 @@ struct WaitOf<TaskHandle<T>> {
   explicit WaitOf(TaskHandle<T>& its_handle) : handle(&its_handle) {}
   Task<void> begin() { return until_end(*handle); }
   Value end(std::monostate) { return handle->take(); }
-  void timed_out() const {
+  void timed_out(Duration) const {
     if (handle->is_done()) return;
     std::rethrow_exception(wait_error(HandleAccess::core(*handle), TaskOwner::Waited::kTimedOut));
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <thread>
 
+#include "base/human_text.h"
 #include "base/quoted.h"
 #include "base/spin_lock.h"
 #include "keyway/key_lock.h"
@@ -194,6 +195,10 @@ KeyLocks::LockAwaiter::LockAwaiter(KeyLocks& locks, std::string_view key, LockMo
     : locks_(locks), key_(key), mode_(mode) {}
 
 KeyLocks::LockAwaiter::~LockAwaiter() = default;
+
+void KeyLocks::LockAwaiter::throw_timed_out(Duration timeout) const {
+  throw TimeoutError("key " + quoted(key_) + " was not free within " + human_duration(timeout));
+}
 
 bool KeyLocks::LockAwaiter::suspend(std::coroutine_handle<> coroutine,
                                     const detail::TaskContext* context) {

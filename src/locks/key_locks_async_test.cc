@@ -118,8 +118,9 @@ TEST(KeyLocksAsync, AreWaitedForNoLongerThanATimeout) {
     auto late = locks.lock_async("a");
     try {
       const KeyLocks::Guard mine = co_await with_timeout(1ms, late);
-    } catch (const TimeoutError&) {
+    } catch (const TimeoutError& error) {
       timed_out = true;
+      EXPECT_STREQ(error.what(), "key \"a\" was not free within 1.0 ms");
     }
     EXPECT_EQ(locks.explain("a").waiting, 0U);
     guard.release();

@@ -125,7 +125,7 @@ Task<typename W::Value> end_within(Duration timeout, W wait) {
       held.emplace(co_await std::move(bounded));
     }
   } catch (const TimeoutError&) {
-    wait.timed_out();
+    wait.timed_out(timeout);
     if constexpr (std::is_default_constructible_v<Held>) held.emplace();
   }
   co_return wait.end(*std::move(held));

@@ -16,7 +16,7 @@ namespace keyway::detail {
 //   - begin(): a Task that ends with the wait, and throws on a stop request;
 //   - end(): the value. Called with what the Task gave, and only if nothing was given up: a result that can be
 //     taken once stays where it is;
-//   - timed_out(): called in the handler of a TimeoutError. Throws, unless end() has a value all the same.
+//   - timed_out(timeout): called in the handler of a TimeoutError. Throws, unless end() has a value all the same.
 template <class A>
 struct WaitOf;
 
