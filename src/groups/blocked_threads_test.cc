@@ -1,5 +1,6 @@
 // A thread that waits runs nothing else on its stack, and a wait that would leave no thread for what it waits for is
 // refused.
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <functional>
@@ -11,6 +12,8 @@
 #include <string>
 #include <thread>
 #include <vector>
+
+#include <unistd.h>
 
 #include <gtest/gtest.h>
 
@@ -166,6 +169,37 @@ TEST(BlockedThreads, TheErrorNamesTheOptionThatGivesMoreThreads) {
                 "or give the executor more threads, and say so in ExecutorOptions::threads"),
             std::string::npos)
       << refused_wait_in(one);
+}
+
+// The threads run no task, so nothing has given their waits a name before the message is written.
+TEST(BlockedThreads, TheErrorNamesEachThreadThatWaits) {
+  ThreadPool pool({.threads = 2, .max_threads = 2});
+  GroupExecutor executor({}, pool);
+  std::latch both_run(2);
+  std::latch ended(2);
+  std::array<pid_t, 2> threads{};
+  std::array<std::string, 2> messages;
+  for (std::size_t i = 0; i < 2; ++i) {
+    pool.execute([&, i] {
+      threads[i] = gettid();
+      both_run.arrive_and_wait();
+      auto handle = executor.submit("g" + std::to_string(i), [] {});
+      try {
+        EXPECT_TRUE(handle.join().ok());
+      } catch (const Exception& error) {
+        messages[i] = error.what();
+      }
+      ended.count_down();
+    });
+  }
+  ended.wait();
+  EXPECT_NE(messages[0].empty(), messages[1].empty()) << "the second wait is refused";
+  const std::string message = messages[0] + messages[1];
+  for (std::size_t i = 0; i < 2; ++i) {
+    const std::string waits = "thread " + std::to_string(threads[i]) +
+                              " waits for a task of group \"g" + std::to_string(i) + "\"";
+    EXPECT_NE(message.find(waits), std::string::npos) << message << "\nnot in it: " << waits;
+  }
 }
 
 TEST(BlockedThreads, AllButOneThreadOfAFixedPoolMayWait) {

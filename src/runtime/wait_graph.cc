@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include <unistd.h>
+
 #include "base/hash_key.h"
 
 namespace keyway {
@@ -18,6 +20,20 @@ WaitGraph::LaneId WaitGraph::lane_id(const detail::TaskOwner& owner, std::string
 WaitGraph& WaitGraph::instance() {
   static WaitGraph* graph = new WaitGraph;
   return *graph;
+}
+
+void WaitGraph::Edge::block_this_thread() {
+  blocks_ = true;
+  thread_ = Scheduler::current();
+  thread_id_ = ThreadContext::here().id();
+  if (waiter == nullptr) kernel_thread_ = static_cast<std::uint64_t>(gettid());
+}
+
+// An operation without an id would draw it here, and the id would name the thread that writes the message.
+std::string WaitGraph::Edge::waiter_name() const {
+  if (waiter != nullptr) return detail::name_of(*waiter);
+  if (operation->has_id()) return detail::operation_name(operation->id());
+  return blocks_ ? "thread " + std::to_string(kernel_thread_) : "a coroutine outside of tasks";
 }
 
 std::string WaitGraph::Edge::target_name() const {

@@ -137,19 +137,17 @@ class WaitGraph {
     bool announced = false;      // the wait has not begun: its waiter runs, and has its permits
 
     // The wait blocks the calling thread.
-    void block_this_thread() {
-      blocks_ = true;
-      thread_ = Scheduler::current();
-      thread_id_ = ThreadContext::here().id();
-    }
+    void block_this_thread();
     bool blocks_a_thread() const { return blocks_; }
     std::string target_name() const;  // for messages
+    std::string waiter_name() const;
 
    private:
     friend class WaitGraph;
     bool blocks_ = false;
     Scheduler* thread_ = nullptr;  // the wait blocks a thread of it; null: of no scheduler, or none
     std::uint64_t thread_id_ = 0;
+    std::uint64_t kernel_thread_ = 0;  // the blocked thread's id in the kernel, if it runs no task
     LaneId target_lane_ = 0;
     WaiterNode* node_ = nullptr;
     ThreadNode* thread_node_ = nullptr;

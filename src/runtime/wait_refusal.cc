@@ -12,11 +12,6 @@ namespace keyway {
 
 namespace {
 
-std::string name_of_waiter(const WaitGraph::Edge& edge) {
-  return edge.waiter != nullptr ? detail::name_of(*edge.waiter)
-                                : detail::operation_name(edge.operation->id());
-}
-
 // Whether the waiter shares the lock that it wants for itself. `next`: the next edge of the cycle; the edge of a return has
 // no operation.
 bool is_upgrade(const WaitGraph::Edge& edge, const WaitGraph::Edge& next) {
@@ -45,10 +40,10 @@ Error refusal(const std::vector<const WaitGraph::Edge*>& cycle, const PermitHold
     if (i == kNamed) message += "; and " + std::to_string(cycle.size() - kNamed) + " more";
     if (i >= kNamed) continue;
     if (i > 0) message += "; ";
-    message += name_of_waiter(edge) + " waits for " + edge.target_name();
+    message += edge.waiter_name() + " waits for " + edge.target_name();
     if (const auto holder = holders.find(&edge); holder != holders.end()) {
       message += edge.task != nullptr ? ", which needs a permit that " : ", which ";
-      message += name_of_waiter(*holder->second) + " holds";
+      message += holder->second->waiter_name() + " holds";
     }
   }
   if (short_of_threads != nullptr) {
