@@ -23,7 +23,7 @@ enum class HeldBackBy {
   kPauseOfAll,   // of all groups: see pause()
   kRate,         // too many have started lately
   kFullQueue,    // the task waits for room in its queue: see try_submit_for()
-  kOtherTask,    // it runs, and waits for another task
+  kOtherTask,    // it runs, and waits for another task, a lock, or other work: see `waits_for`
 };
 
 const char* to_string(HeldBackBy by);
@@ -56,7 +56,7 @@ struct Explanation {
     std::string group_key{};
     std::string task_id{};
     Duration runs_for{};
-    bool waits_for_another = false;  // for another task
+    std::string waits_for{};  // as that of a task, below; empty: it does not wait
   };
   std::vector<Holder> holders{};
   std::optional<Duration> tokens_in{};  // kRate: the time until the next task may start
@@ -66,7 +66,7 @@ struct Explanation {
   std::string task_state{};                 // "waits", "runs", "success", ...
   std::optional<std::uint64_t> position{};  // in its group's queue; 1 is next
   std::optional<Duration> runs_for{};
-  std::string waits_for{};  // kOtherTask: the name of that task
+  std::string waits_for{};  // kOtherTask: for what: task "1" of group "a", or key "k"
 
   // One line, for people: which limit holds it back, who holds that, and what would let it go on.
   std::string text() const;

@@ -356,7 +356,7 @@ TEST(ExecuteAll, ACallThatClosesACycleThrowsWhenItsTasksHaveEnded) {
   blocked.wait();
   const auto holder_waits = [&] {
     const Explanation first = executor.explain("first");
-    return !first.holders.empty() && first.holders[0].waits_for_another;
+    return !first.holders.empty() && !first.holders[0].waits_for.empty();
   };
   while (!holder_waits()) std::this_thread::yield();
   known.count_down();

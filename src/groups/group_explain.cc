@@ -24,29 +24,27 @@ std::string count_of(std::uint64_t running, std::uint64_t limit) {
 // Empty if there is nothing to say of it: work for a key has no other name than the key.
 std::string name_of(const Explanation::Holder& holder, const Explanation& why) {
   std::string name;
-  const char* waits = "waits for another task";
   switch (why.explained) {
     case Explained::kGroup:
       name = holder.task_id.empty() ? "a task without id" : escaped(holder.task_id);
       if (holder.group_key != why.group_key) name = escaped(holder.group_key) + "/" + name;
       break;
     case Explained::kWorker:
-      waits = "waits for other work";
       name = "work for key " + quoted(holder.task_id);
       break;
     case Explained::kKey:
-      waits = "waits for other work";
       if (holder.group_key != why.group_key) name = "work for key " + quoted(holder.group_key);
       break;
     case Explained::kRecords:
-      waits = "waits for other work";
       if (holder.group_key != why.group_key) name = "a record of key " + quoted(holder.group_key);
       break;
     case Explained::kRecordGroup:
       if (holder.group_key != why.group_key) name = "a record of group " + quoted(holder.group_key);
       break;
   }
-  if (holder.waits_for_another) name += (name.empty() ? "it " : ", which ") + std::string(waits);
+  if (!holder.waits_for.empty()) {
+    name += (name.empty() ? "it waits for " : ", which waits for ") + holder.waits_for;
+  }
   return name;
 }
 
@@ -249,7 +247,7 @@ void GroupEngine::find_holders(Explanation& why) {
   if (found.size() > kMostHolders) found.resize(kMostHolders);
   for (auto& [holder, task] :
        found) {  // the task may be gone by now: the graph only compares the pointer
-    holder.waits_for_another = !WaitGraph::instance().waits_for(*task).empty();
+    holder.waits_for = WaitGraph::instance().waits_for(*task);
     why.holders.push_back(std::move(holder));
   }
 }

@@ -102,7 +102,12 @@ TEST_F(ExplainTest, NamesTheTaskThatAnotherWaitsFor) {
   EXPECT_EQ(
       why.text(),
       "task \"outer\" of group \"a\": runs for 1.0 s; waits for task \"inner\" of group \"b\"");
-  EXPECT_TRUE(executor_->explain("a").holders.front().waits_for_another);
+  const Explanation group = executor_->explain("a");
+  EXPECT_EQ(group.holders.front().waits_for, "task \"inner\" of group \"b\"");
+  EXPECT_EQ(
+      group.text(),
+      "1 of 1 running; oldest 1.0 s (outer, which waits for task \"inner\" of group \"b\"); 1 "
+      "waiting; goes on when one of the group ends, or with set_limit()");
 }
 
 TEST_F(ExplainTest, SaysOfATaskThatHasEndedHow) {
