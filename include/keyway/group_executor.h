@@ -27,9 +27,10 @@
 // Keyway does not know, such as an awaitable of another library, counts as one that runs.
 //
 // Thread safety: every method from any thread, also from within tasks and listeners.
-// Lifetime: the destructor is shutdown(), then waits for the running tasks. It must not be called by
-// one of the executor's own tasks, nor on the last free thread of a pool that its tasks need; an
-// executor without tasks needs no thread to end.
+// Lifetime: the destructor is shutdown(), then waits for the running tasks. The program ends with a message if that wait
+// could never end: in one of the executor's own tasks, on the last free thread of a pool that its tasks need, or while the
+// calling thread holds a lock or runs a task that a task of the executor waits for. An executor without tasks needs no
+// thread to end. Its handles to groups must be destroyed first.
 #pragma once
 
 #include "keyway/detail/require_cpp20.h"

@@ -312,9 +312,12 @@ void GroupEngine::close() {
   const AllTasks all(*this);
   BlockedWait wait;
   if (!is_quiet()) {
-    KEYWAY_CHECK(wait.begin(all, /*bounded=*/false).ok(),
-                 "an executor is destroyed where its tasks can never end: by the last free thread "
-                 "that they need, or while one of them waits for the caller; destroy it elsewhere");
+    if (const Result<void> begun = wait.begin(all, /*bounded=*/false); !begun) {
+      const std::string message =
+          "an executor is destroyed where its tasks can never end: " + begun.error().message +
+          "; or destroy it elsewhere";
+      KEYWAY_CHECK(begun.ok(), message.c_str());
+    }
   }
   // A turn in progress may begin a use: its ended task may share its result with others.
   do {

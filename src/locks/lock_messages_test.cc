@@ -1,4 +1,6 @@
 // What an executor says of tasks that wait for a lock.
+#include <memory>
+
 #include <gtest/gtest.h>
 
 #include "keyway/group_executor.h"
@@ -30,6 +32,21 @@ TEST(LockMessages, TheExplanationOfAGroupNamesTheLockThatItsTaskWaitsFor) {
   EXPECT_EQ(executor.explain(waits).waits_for, why.holders[0].waits_for);
   guard.release();
   sim.run_until_idle();
+}
+
+// A task that blocks in lock() is not woken by a stop request.
+TEST(LockMessagesDeathTest, AnExecutorThatIsDestroyedUnderALockNamesTheTaskThatWaitsForIt) {
+  const auto destroy_under_lock = [] {
+    SimScheduler sim;
+    KeyLocks locks;
+    auto executor = std::make_unique<GroupExecutor>(GroupPolicy{}, sim);
+    const KeyLocks::Guard guard = locks.lock("k");
+    auto waits = executor->submit("g", "t", [&] { const KeyLocks::Guard mine = locks.lock("k"); });
+    sim.run_ready();
+    executor.reset();
+  };
+  EXPECT_DEATH(destroy_under_lock(),
+               "executor is destroyed where .* task \"t\" of group \"g\" waits for key \"k\"");
 }
 
 }  // namespace
