@@ -59,7 +59,8 @@ struct ResultValue<void> {
 // kRejected     no  null; or an Exception (kShutdown), for a task that execute_all() could not submit
 // kTimedOut     no  TimeoutError: the wait ended, the task goes on
 template <class T>
-struct GroupResult {
+struct [[nodiscard(
+    "look at its status, or call value(), which throws what the task threw")]] GroupResult {
   std::string group_key{};
   std::string task_id{};
   TaskStatus status = TaskStatus::kRejected;

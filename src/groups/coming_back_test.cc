@@ -44,7 +44,7 @@ TEST(ComingBack, AWaitWithATimeoutForTheOwnGroupNeedsASecondThread) {
     GroupExecutor executor({}, exactly(1));
     auto outer = executor.submit("g", [&] {
       auto inner = executor.submit("g", [] {});
-      return refusal([&] { inner.join_for(50ms); });
+      return refusal([&] { (void)inner.join_for(50ms); });
     });
     EXPECT_EQ(outer.join().value(), ErrorCode::kNoThread);
   });
@@ -72,7 +72,7 @@ TEST(ComingBack, TheThreadOfATaskThatWantsItsPermitBackIsCounted) {
           .post("g", "Y",
                 [&] {
                   auto z = executor.submit("g", "Z", [] {});
-                  refused = refusal([&] { z.join(); });
+                  refused = refusal([&] { (void)z.join(); });
                 })
           .value();
       EXPECT_TRUE(x.join().ok());
@@ -93,7 +93,7 @@ TEST(ComingBack, AThreadIsFreeOnlyWhenAllItsTasksHaveEnded) {
       tasks.emplace_back("a", [] {});
       tasks.emplace_back("b", [&] {
         auto c = executor.submit("c", [] {});
-        if (refusal([&] { c.join(); }) == ErrorCode::kNoThread) ++refused;
+        if (refusal([&] { (void)c.join(); }) == ErrorCode::kNoThread) ++refused;
       });
       for (const auto& result : executor.execute_all(std::move(tasks))) EXPECT_TRUE(result.ok());
     });
@@ -125,7 +125,7 @@ TEST(ComingBack, TheFirstWaitInSyncWaitKnowsThatTheThreadIsTaken) {
       auto inner = executor.submit("b", [] {});
       std::optional<ErrorCode> refused;
       try {
-        co_await inner;
+        (void)co_await inner;
       } catch (const Exception& exception) {
         refused = exception.code();
       }
@@ -203,12 +203,12 @@ TEST(ComingBack, ARaisedGlobalLimitTakesBackAPermitThatCannotBeUsedYet) {
       auto x = executor.submit("x", []() -> Task<void> { co_await sleep_for(1ms); });
       // Has the global permit when T wants it back.
       executor.post("busy", []() -> Task<void> { co_await sleep_for(20ms); }).value();
-      co_await x;
+      (void)co_await x;
     };
     const auto waits_for_its_own_group = [&]() -> Task<void> {
       co_await sleep_for(10ms);
       auto z = executor.submit("g", "z", [] {});
-      co_await z;
+      (void)co_await z;
     };
     auto t = executor.submit("g", "T", [&]() -> Task<void> {
       co_await when_all(waits_for_another_group(), waits_for_its_own_group());
@@ -227,15 +227,15 @@ TEST(ComingBack, ARaisedGlobalLimitTakesBackAPermitThatCannotBeUsedYet) {
 Task<void> comes_back_twice(GroupExecutor& executor) {
   const auto waits_for_its_own_group = [&]() -> Task<void> {
     auto x = executor.submit("g", "x", []() -> Task<void> { co_await sleep_for(10ms); });
-    co_await x;
+    (void)co_await x;
     co_await sleep_for(50ms);  // holds the global permit
   };
   const auto waits_for_another_group = [&]() -> Task<void> {
     auto y = executor.submit("h", "y", [&]() -> Task<void> {
       auto z = executor.submit("g", "z", []() -> Task<void> { co_await sleep_for(10ms); });
-      co_await z;
+      (void)co_await z;
     });
-    co_await y;
+    (void)co_await y;
   };
   co_await when_all(waits_for_its_own_group(), waits_for_another_group());
 }
@@ -279,7 +279,7 @@ TEST(ComingBack, ATaskThatReturnsGetsTheGlobalPermitBeforeTasksThatHaveNotBegun)
   std::string order;
   auto t = executor.submit("t", [&]() -> Task<void> {
     auto target = elsewhere.submit("x", []() -> Task<void> { co_await sleep_for(5ms); });
-    co_await target;
+    (void)co_await target;
     order += 't';
     co_await nap();
   });

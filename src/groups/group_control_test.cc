@@ -390,7 +390,7 @@ TEST_F(GroupControl, AGroupThatIsPausedWhileTheExecutorEndsHoldsNothingBack) {
         }
         all ? executor.pause() : executor.pause_group("a");
       });
-      auto waits = executor.submit("a", "waits", [&] { pauses.join(); });
+      auto waits = executor.submit("a", "waits", [&] { (void)pauses.join(); });
       sim_.run_ready();
       executor_.reset();
       EXPECT_TRUE(waits.is_done());

@@ -210,11 +210,11 @@ TEST(GroupExecutor, AStopEndsAWaitByExceptionInAwaitAndByResultInJoin) {
   auto handle = executor.submit("g", "1", [&] { return go.wait(), 42; });
   std::stop_source stop;
   std::jthread stopper([&] { stop.request_stop(); });
-  EXPECT_THROW(handle.await(stop.get_token()), CancelledError);
+  EXPECT_THROW((void)handle.await(stop.get_token()), CancelledError);
   GroupResult<int> result = handle.join(stop.get_token());
   EXPECT_EQ(result.status, TaskStatus::kCancelled);
   EXPECT_THROW(result.value(), CancelledError);
-  EXPECT_THROW(handle.await_for(1h, stop.get_token()), CancelledError);
+  EXPECT_THROW((void)handle.await_for(1h, stop.get_token()), CancelledError);
   EXPECT_EQ(handle.join_for(1h, stop.get_token()).status, TaskStatus::kCancelled);
   go.count_down();
   EXPECT_EQ(handle.await().value(), 42);
@@ -365,7 +365,7 @@ TEST(GroupExecutor, AHandleBecomesAFuture) {
   std::future<GroupResult<int>> future = to_future(std::move(pending));
   EXPECT_EQ(code_of([&] { (void)pending.is_done(); }), ErrorCode::kInvalidArgument);
   auto rejected = to_future(executor.submit("full", "2", answer));
-  EXPECT_THROW(rejected.get(), RejectedError);
+  EXPECT_THROW((void)rejected.get(), RejectedError);
   go.count_down();
   EXPECT_EQ(future.get().value(), 42);
   auto done = executor.submit("g", "3", [] { throw 42; });

@@ -282,7 +282,7 @@ TEST(GroupHandle, AGroupHandleSubmitsToItsGroup) {
   EXPECT_TRUE(group.post(answer).ok());
   EXPECT_EQ(first.group_key(), "a");
   EXPECT_EQ(group.post(answer).error().code, ErrorCode::kRejected);
-  EXPECT_THROW(executor.submit("a", "2", answer).join(), RejectedError);
+  EXPECT_THROW((void)executor.submit("a", "2", answer).join(), RejectedError);
   EXPECT_EQ(first.join().value(), 42);
   const GroupHandle moved = std::move(group);
   EXPECT_EQ(moved.key(), "a");

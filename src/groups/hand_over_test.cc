@@ -150,7 +150,7 @@ TEST_F(HandOver, AForeignCoroutineMayAwaitATaskAndJoinTheNext) {
   std::promise<bool> joined;
   make();
   const auto coroutine = [&]() -> ForeignCoroutine {
-    co_await a_;
+    (void)co_await a_;
     joined.set_value(b_.join_for(kHang).ok());
   };
   coroutine();
@@ -300,7 +300,7 @@ TEST_F(HandOver, AContinuationOfARejectedTaskMayJoinAnotherOneOfTheSameShutdown)
   b_ = executor_->submit("g", "b", [] {});
   TaskHandle<void> c = executor_->submit("g", "c", [] {});
   const auto coroutine = [&]() -> ForeignCoroutine {
-    co_await b_;
+    (void)co_await b_;
     joined.set_value(c.join_for(kHang).status == TaskStatus::kRejected);
   };
   coroutine();

@@ -108,7 +108,7 @@ TEST_F(ListenerWaits, ADrainIsRefusedIfATaskThatItsSubmitterRunsWaitsForTheListe
     TaskHandle<void> b;
     visit([&] {
       if (blocks) {
-        b = executor_->submit("g", "b", [&] { x.join(); });
+        b = executor_->submit("g", "b", [&] { (void)x.join(); });
       } else {
         b = executor_->submit("g", "b", [&]() -> Task<void> { (void)co_await x; });
       }
@@ -128,7 +128,7 @@ TEST_F(ListenerWaits, ATaskThatDrainsAGroupGivesItsPermitUpWhenTheLimitGoesDown)
   auto holds = executor_->submit("d", "holds", []() -> Task<void> { co_await sleep_for(1ms); });
   auto a = executor_->submit("a", "a", [&] {
     late = executor_->submit("d", "late", [] {});
-    late.join();
+    (void)late.join();
   });
   auto drains = executor_->submit("d", "drains", [&] { drained = executor_->drain_group("a"); });
   sim_.advance(100us);
@@ -157,7 +157,7 @@ TEST_F(ListenerWaits, AJoinIsRefusedIfItsTaskWaitsForTheOneThatEnds) {
   TaskHandle<void> waits;
   std::optional<ErrorCode> refused;
   listener_->ended = [&](const std::string& id) {
-    if (id == "inner") refused = error_of([&] { waits.join(); });
+    if (id == "inner") refused = error_of([&] { (void)waits.join(); });
   };
   make();
   executor_->pause_group("paused");
@@ -228,7 +228,7 @@ TEST(ListenerWaitsInExecuteAll, ThePermitCountsAsHeldUntilTheWaitBegins) {
       co_await sleep_for(1ms);
       auto next = executor.submit("d", "3", [] {});
       try {
-        co_await next;
+        (void)co_await next;
       } catch (const Exception& error) {
         refused = error.code() == ErrorCode::kWaitCycle;
       }

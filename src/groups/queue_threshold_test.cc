@@ -55,7 +55,7 @@ struct Sim {
   bool full(std::string_view group) {
     TaskHandle<int> handle = submit(group, "probe");
     if (!handle.is_done()) return handle.cancel(), false;
-    EXPECT_THROW(handle.join(), RejectedError);
+    EXPECT_THROW((void)handle.join(), RejectedError);
     return true;
   }
 
@@ -97,7 +97,7 @@ TEST_P(EitherThreshold, AbortThrowsWhenTheTaskIsAwaitedNotWhenItIsSubmitted) {
     EXPECT_TRUE(rejected.error().retryable);
     EXPECT_NE(std::string(rejected.what()).find("task \"3\" of group \"a\""), std::string::npos);
   }
-  EXPECT_THROW(joined.join_for(1s), RejectedError);
+  EXPECT_THROW((void)joined.join_for(1s), RejectedError);
   EXPECT_TRUE(running.join().ok());
   EXPECT_TRUE(waiting.join().ok());
 }
@@ -152,7 +152,7 @@ TEST_P(EitherThreshold, WhatAHandlerThrowsReachesWhoeverAwaitsTheTask) {
   auto running = sim.submit("a", "1");
   auto rejected = sim.submit("a", "2");
   EXPECT_TRUE(rejected.is_done());
-  EXPECT_THROW(rejected.await(), std::out_of_range);
+  EXPECT_THROW((void)rejected.await(), std::out_of_range);
   EXPECT_EQ(sim.executor.post("a", answer).error().code, ErrorCode::kRejected);
   EXPECT_EQ(sim.executor.stats().rejected, 2U);
 }

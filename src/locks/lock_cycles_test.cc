@@ -419,7 +419,7 @@ TEST(LockCycle, IsNotSeenInAWaitThatAnotherBranchEnds) {
         }
       });
       co_await sleep_for(1ms);
-      co_await waits;
+      (void)co_await waits;
     });
     EXPECT_TRUE(holder.join().ok()) << with_timer;
   }

@@ -198,7 +198,7 @@ TEST(LockLine, AWaitBehindABranchThatNeedsTheWaitersPermitIsRefused) {
     KeyLocks::Guard guard = locks.lock("k");
     const auto awaits_own_group = [&]() -> Task<void> {
       auto inner = executor.submit("g", "inner", [] {});
-      co_await inner;
+      (void)co_await inner;
     };
     const auto stands_in_line = [&]() -> Task<void> {
       const KeyLocks::Guard mine = co_await locks.lock_async("k");
@@ -262,18 +262,18 @@ TEST(LockLine, ABranchThatWaitsAgainNeedsThePermitsOfItsTaskAgain) {
     };
     const auto b1 = [&]() -> Task<void> {
       auto first = in_other_group(1ms);
-      co_await first;
+      (void)co_await first;
       const KeyLocks::Guard guard = co_await locks.lock_async("k");
       last = executor.submit("g", "last", [&] { return refusal_async(locks, "k"); });
       auto second = in_other_group(10ms);
-      co_await second;
+      (void)co_await second;
     };
     const auto b2 = [&]() -> Task<void> {
       auto q = executor.submit("g", "Q", [&]() -> Task<void> {
         co_await sleep_for(5ms);
         q_refused = co_await refusal_async(locks, "k");
       });
-      co_await q;
+      (void)co_await q;
     };
     auto a = executor.submit("g", "A", [&]() -> Task<void> { co_await when_all(b1(), b2()); });
     sim.run_until_idle();
@@ -310,7 +310,7 @@ TEST(LockLine, AWaitForALockOfACoroutineLeavesItAThread) {
     auto outside = other.submit("o", [&] { may_end.wait(); });
     auto holder = executor.submit("x", [&]() -> Task<void> {
       const KeyLocks::Guard guard = co_await locks.lock_async("k");
-      co_await outside;
+      (void)co_await outside;
     });
     ASSERT_TRUE(eventually([&] { return locks.active_lock_count() == 1; }));
     auto waiter = executor.submit("y", [&] { return refusal(locks, "k"); });
@@ -424,7 +424,7 @@ class LockLineAtTheGlobalLimit : public ::testing::Test {
 
 TEST_F(LockLineAtTheGlobalLimit, AJoinWithATimeoutLeavesAThreadForTheReturn) {
   expect_ends([&] {
-    EXPECT_EQ(refusal_of([](TaskHandle<void>& x) { x.join_for(1us); }), ErrorCode::kNoThread);
+    EXPECT_EQ(refusal_of([](TaskHandle<void>& x) { (void)x.join_for(1us); }), ErrorCode::kNoThread);
   });
 }
 

@@ -88,7 +88,7 @@ TEST(LockReturns, ACoroutineThatAwaitedOneOfItsGroupComesBack) {
         auto x = contest.executor.submit("g", "X", [] {});
         contest.executor.post("g", "rival", [&] { return takes_async(contest.locks, "k"); })
             .value();
-        co_await x;
+        (void)co_await x;
       });
     }
   });
@@ -117,14 +117,14 @@ TEST(LockReturns, ABranchComesBackWhileAnotherOneWaits) {
     const auto holds = [&]() -> Task<void> {
       const KeyLocks::Guard guard = co_await locks.lock_async("k");
       auto x = executor.submit("g", "X", []() -> Task<void> { co_await sleep_for(50ms); });
-      co_await x;
+      (void)co_await x;
     };
     const auto waits = [&]() -> Task<void> {
       auto y = executor.submit("other", "Y", [&]() -> Task<void> {
         co_await sleep_for(150ms);
         y_took = takes(locks, "k");
       });
-      co_await y;
+      (void)co_await y;
     };
     auto t1 =
         executor.submit("g", "T1", [&]() -> Task<void> { co_await when_all(holds(), waits()); });

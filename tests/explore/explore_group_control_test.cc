@@ -32,7 +32,7 @@ class ResumeOrders final : public GroupScenario {
     paused_.wait("the pause");
     auto task =
         executor().submit("g", "1", [this] { require(data_.read() == 42, "a stale value"); });
-    task.join();
+    (void)task.join();
   }
 
  private:
@@ -53,14 +53,14 @@ class PauseDuringANestedWait final : public GroupScenario {
         inner_began_.set();
         yield();
       });
-      inner.join();
+      (void)inner.join();
     });
     auto other = executor().submit("c", "other", [] {});
     inner_began_.wait("the inner task's start");
     executor().pause();
-    outer.join();
+    (void)outer.join();
     executor().resume();
-    other.join();
+    (void)other.join();
   }
 
  private:
@@ -80,11 +80,11 @@ class PauseDuringAWaitForTheSameGroup final : public GroupScenario {
         inner_began_.set();
         yield();
       });
-      inner.join();
+      (void)inner.join();
     });
     inner_began_.wait("the inner task's start");
     executor().pause();
-    outer.join();
+    (void)outer.join();
     executor().resume();
   }
 
@@ -126,10 +126,10 @@ class DrainOnTheLastThreadButOne final : public GroupScenario {
         executor().submit("a", "drains", [this] { or_refused([this] { drained_->drain(); }); });
     auto waits = drained_->submit("b", "waits", [this] {
       auto target = third_->submit("c", "target", [] {});
-      or_refused([&] { target.join(); });
+      or_refused([&] { (void)target.join(); });
     });
-    drains.join();
-    waits.join();
+    (void)drains.join();
+    (void)waits.join();
   }
   void finish() override {
     third_->drain();
@@ -164,7 +164,7 @@ class ShutdownGroupAgainstStart final : public GroupScenario {
         wait_until("a stop request", [&] { return stop.stop_requested(); });
       });
       submitted_.set();
-      task.join();
+      (void)task.join();
       return;
     }
     submitted_.wait("the submit");
@@ -219,7 +219,7 @@ class ShutdownAgainstSubmit final : public GroupScenario {
     } catch (const Exception&) {
       refused_ = true;
     }
-    for (auto& handle : handles) handle.join();
+    for (auto& handle : handles) (void)handle.join();
   }
 
  private:
@@ -245,7 +245,7 @@ class ShutdownOfAGroupAgainstStart final : public GroupScenario {
     });
     submitted_.set();
     try {
-      task.join();
+      (void)task.join();
     } catch (const RejectedError&) {
     }
   }
@@ -363,7 +363,7 @@ class ExpiryAgainstStart final : public GroupScenario {
     const TaskStatus status = task.join().status;
     require(status == (ran_ ? TaskStatus::kSuccess : TaskStatus::kExpired),
             "the status does not say what happened");
-    first.join();
+    (void)first.join();
   }
 
  private:
@@ -384,7 +384,7 @@ class ExpiryBehindATask final : public GroupScenario {
                           [] { require(false, "it began behind a task that had not ended"); });
     require(late.join().status == TaskStatus::kExpired, "it did not expire");
     late_is_over_.set();
-    first.join();
+    (void)first.join();
   }
 
  private:
@@ -408,7 +408,7 @@ class PausesAGroup final : public GroupScenario {
       handles.push_back(
           executor().submit(key, "1", [this] { const Gauge::Inside inside(gauge_, 2); }));
     }
-    for (auto& handle : handles) handle.join();
+    for (auto& handle : handles) (void)handle.join();
   }
 
  private:

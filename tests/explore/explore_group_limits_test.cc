@@ -73,7 +73,7 @@ class ALowerLimit : public GroupScenario {
   }
   void finish() override {
     may_end_.set();
-    for (TaskHandle<void>* task : {&longer_, &shorter_, &next_}) task->join();
+    for (TaskHandle<void>* task : {&longer_, &shorter_, &next_}) (void)task->join();
     handle_.reset();
   }
 
@@ -121,7 +121,7 @@ class ALowerLimitOfANewGroup final : public GroupScenario {
     for (TaskHandle<void>& task : tasks_) {
       task = executor().submit("g", [this] { const Gauge::Inside inside(gauge_, 1); });
     }
-    for (TaskHandle<void>& task : tasks_) task.join();
+    for (TaskHandle<void>& task : tasks_) (void)task.join();
   }
   void finish() override { handle_.reset(); }
 

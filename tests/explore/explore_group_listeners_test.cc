@@ -49,14 +49,14 @@ class CompletedWaitsForTheNext final : public ListenerScenario {
       a_ = executor().submit("g", "a", [] {});
       b_ = executor().submit("g", "b", [] {});
     }
-    a_.join();
+    (void)a_.join();
     all_over_.wait("the end of b");
   }
 
  private:
   void completed(std::string_view id) override {
     if (id == "a") {
-      b_.join();
+      (void)b_.join();
       all_over_.set();
     }
   }
@@ -77,15 +77,15 @@ class CompletedSubmitsAndWaits final : public ListenerScenario {
       a_ = executor().submit("g", "a", [] {});
       b_ = executor().submit("g", "b", [] {});
     }
-    a_.join();
-    b_.join();
+    (void)a_.join();
+    (void)b_.join();
     all_over_.wait("the end of c");
   }
 
  private:
   void completed(std::string_view id) override {
     if (id != "a") return;
-    executor().submit("g", "c", [] {}).join();
+    (void)executor().submit("g", "c", [] {}).join();
     all_over_.set();
   }
   TaskHandle<void> a_;
@@ -101,8 +101,8 @@ class CompletedDrainsAnotherGroup final : public ListenerScenario {
   void client(int) override {
     a_ = executor().submit("g", "a", [] {});
     b_ = executor().submit("h", "b", [] {});
-    a_.join();
-    b_.join();
+    (void)a_.join();
+    (void)b_.join();
     all_over_.wait("the drain");
   }
 
@@ -129,8 +129,8 @@ class CompletedCancelsTheNext final : public ListenerScenario {
       a_ = executor().submit("g", "a", [] {});
       b_ = executor().submit("g", "b", [this] { b_ran_ = true; });
     }
-    a_.join();
-    b_.join();
+    (void)a_.join();
+    (void)b_.join();
     all_over_.wait("the end of a");
     require(cancelled_ && !b_ran_, "a task that had not begun was not cancelled");
   }
@@ -163,7 +163,7 @@ class CompletedShutsDown final : public ListenerScenario {
             "g", id, [this] { require(!shut_down_, "a task began after shutdown()"); }));
       }
     }
-    for (auto& handle : handles) handle.join();
+    for (auto& handle : handles) (void)handle.join();
   }
 
  private:
@@ -194,8 +194,8 @@ class ForeignCoroutineWaitsForTheNext final : public GroupScenario {
 
  private:
   ForeignCoroutine await_both() {
-    co_await a_;
-    b_.join();
+    (void)co_await a_;
+    (void)b_.join();
     all_over_.set();
   }
   TaskHandle<void> a_;
@@ -210,12 +210,12 @@ class StartedWaitsForAnother final : public ListenerScenario {
  public:
   void client(int) override {
     a_ = executor().submit("g", "a", [] {});
-    a_.join();
+    (void)a_.join();
   }
 
  private:
   void started(std::string_view id) override {
-    if (id == "a") executor().submit("h", "x", [] {}).join();
+    if (id == "a") (void)executor().submit("h", "x", [] {}).join();
   }
   TaskHandle<void> a_;
 };

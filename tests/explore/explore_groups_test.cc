@@ -58,9 +58,9 @@ class UnderAGlobalLimit final : public GroupScenario {
     auto a = executor().submit("a", "1", [this] { task(); });
     auto b = executor().submit("b", "1", [this] { task(); });
     auto c = executor().submit("c", "1", [this] { task(); });
-    a.join();
-    b.join();
-    c.join();
+    (void)a.join();
+    (void)b.join();
+    (void)c.join();
   }
 
  private:
@@ -116,8 +116,8 @@ class StatsWhileOldestFirst final : public GroupScenario {
   void client(int) override {
     auto a = executor().submit("a", "1", [this] { executor().stats(); });
     auto b = executor().submit("b", "1", [] {});
-    a.join();
-    b.join();
+    (void)a.join();
+    (void)b.join();
   }
 };
 TEST(ExploreGroups, StatsWhileTheGateLooksForTheOldest) {
@@ -132,7 +132,7 @@ class GlobalLimitChanges final : public GroupScenario {
     if (number == 1) {
       (void)executor().set_global_limit(2);
       (void)executor().set_global_limit(1);
-      executor().submit("d", "1", [this] { const Gauge::Inside inside(gauge_, 1); }).join();
+      (void)executor().submit("d", "1", [this] { const Gauge::Inside inside(gauge_, 1); }).join();
       return;
     }
     std::vector<TaskHandle<void>> handles;
@@ -140,7 +140,7 @@ class GlobalLimitChanges final : public GroupScenario {
       handles.push_back(
           executor().submit(key, "1", [this] { const Gauge::Inside inside(gauge_, 2); }));
     }
-    for (auto& handle : handles) handle.join();
+    for (auto& handle : handles) (void)handle.join();
   }
 
  private:
@@ -159,7 +159,7 @@ class LimitChanges final : public GroupScenario {
       (void)executor().set_limit("g", 1);
       auto alone = executor().submit("g", "1", [this] { const Gauge::Inside inside(gauge_, 1); });
       executor().evict_group("g");
-      alone.join();
+      (void)alone.join();
       return;
     }
     std::vector<TaskHandle<void>> handles;
@@ -167,7 +167,7 @@ class LimitChanges final : public GroupScenario {
       handles.push_back(
           executor().submit("g", "1", [this] { const Gauge::Inside inside(gauge_, 2); }));
     }
-    for (auto& handle : handles) handle.join();
+    for (auto& handle : handles) (void)handle.join();
   }
 
  private:
@@ -185,12 +185,12 @@ class NestedJoin : public GroupScenario {
     auto outer = executor().submit("a", "outer", [this] {
       auto inner =
           executor().submit("b", "inner", [this] { const Gauge::Inside inside(gauge_, 1); });
-      inner.join();
+      (void)inner.join();
       const Gauge::Inside inside(gauge_, 1);
     });
     auto other = executor().submit("c", "other", [this] { const Gauge::Inside inside(gauge_, 1); });
-    outer.join();
-    other.join();
+    (void)outer.join();
+    (void)other.join();
   }
 
  private:
@@ -211,12 +211,12 @@ class NestedJoinInOneGroup : public GroupScenario {
     auto outer = executor().submit("g", "outer", [this] {
       auto inner =
           executor().submit("g", "inner", [this] { const Gauge::Inside inside(gauge_, 1); });
-      inner.join();
+      (void)inner.join();
       const Gauge::Inside inside(gauge_, 1);
     });
     auto other = executor().submit("g", "other", [this] { const Gauge::Inside inside(gauge_, 1); });
-    outer.join();
-    other.join();
+    (void)outer.join();
+    (void)other.join();
   }
 
  private:
@@ -368,7 +368,7 @@ class RateOfAGroup final : public GroupScenario {
         yield();
       }));
     }
-    for (auto& handle : handles) handle.join();
+    for (auto& handle : handles) (void)handle.join();
   }
 
  private:

@@ -24,10 +24,10 @@ class JoinWithATimeout final : public GroupScenario {
     auto outer = executor().submit("a", "outer", [this] {
       auto inner =
           executor().submit("b", "inner", [this] { const Gauge::Inside inside(gauge_, 1); });
-      inner.join_for(std::chrono::seconds(1));
+      (void)inner.join_for(std::chrono::seconds(1));
       const Gauge::Inside inside(gauge_, 1);
     });
-    outer.join();
+    (void)outer.join();
   }
   void finish() override { executor().drain(); }
 
@@ -51,9 +51,9 @@ class LimitGoesDownDuringAWait final : public GroupScenario {
       const Gauge::Inside before(gauge_, 2);
       auto inner =
           executor().submit("g", "inner", [this] { const Gauge::Inside inside(gauge_, 2); });
-      inner.join();
+      (void)inner.join();
     });
-    outer.join();
+    (void)outer.join();
   }
 
  private:
@@ -75,15 +75,15 @@ class CrossedWaits final : public GroupScenario {
   void client(int) override {
     auto a = executor().submit("a", "1", [this] { wait_for("b"); });
     auto b = executor().submit("b", "1", [this] { wait_for("a"); });
-    a.join();
-    b.join();
+    (void)a.join();
+    (void)b.join();
   }
 
  private:
   void wait_for(const char* key) {
     auto inner = executor().submit(key, "inner", [] {});
     try {
-      inner.join();
+      (void)inner.join();
     } catch (const Exception& exception) {
       require(exception.error().code == ErrorCode::kWaitCycle, "another error than a cycle");
     }
@@ -111,7 +111,7 @@ class TasksThatWaitForEachOther final : public GroupScenario {
  private:
   void wait_for(TaskHandle<void>& other) {
     try {
-      other.join();
+      (void)other.join();
     } catch (const Exception& exception) {
       require(exception.error().code == ErrorCode::kWaitCycle, "another error than a cycle");
       ++refused_;
@@ -135,12 +135,12 @@ class ShutdownDuringAWait final : public GroupScenario {
         try {
           auto inner =
               executor().submit("b", "inner", [this] { const Gauge::Inside inside(gauge_, 1); });
-          inner.join();
+          (void)inner.join();
         } catch (const Exception&) {
         }
         const Gauge::Inside inside(gauge_, 1);
       });
-      outer.join();
+      (void)outer.join();
     } catch (const Exception&) {
     }
   }
@@ -164,10 +164,10 @@ class GroupIsPausedDuringAWait final : public GroupScenario {
     auto outer = executor().submit("g", "outer", [this] {
       auto inner =
           executor().submit("g", "inner", [this] { const Gauge::Inside inside(gauge_, 1); });
-      inner.join();
+      (void)inner.join();
       const Gauge::Inside inside(gauge_, 1);
     });
-    outer.join();
+    (void)outer.join();
   }
 
  private:
@@ -190,7 +190,7 @@ class LockAsyncAgainstCancel final : public GroupScenario {
       b.cancel();
     }
     require(a.join().ok(), "the other one was disturbed");
-    b.join();
+    (void)b.join();
     require(locks_.active_lock_count() == 0, "a lock is left over");
   }
 
@@ -222,7 +222,7 @@ class Rests final : public GroupScenario {
     });
     auto b = executor().submit("b", "1", [this] { const Gauge::Inside inside(gauge_, 1); });
     require(a.join().ok(), "it did not end");
-    b.join();
+    (void)b.join();
   }
 
  private:
@@ -240,11 +240,11 @@ class WaitForACostlyTask final : public GroupScenario {
     auto outer = executor().submit("g", "outer", [this] {
       auto inner = executor().submit("g", TaskOptions{.cost = 2},
                                      [this] { const Gauge::Inside inside(gauge_, 1); });
-      inner.join();
+      (void)inner.join();
     });
     auto other = executor().submit("g", TaskOptions{.priority = 1}, [] { yield(); });
-    outer.join();
-    other.join();
+    (void)outer.join();
+    (void)other.join();
   }
 
  private:
@@ -282,7 +282,7 @@ class ARefusedWaitWhileABranchEnds final : public GroupScenario {
   Task<void> wait_for(TaskHandle<void>& other) {
     co_await sleep_for_a_while();  // goes on beside the other branch
     try {
-      co_await other;
+      (void)co_await other;
     } catch (const Exception& exception) {
       require(exception.code() == ErrorCode::kWaitCycle, "another error than a cycle");
       ++refused_;
@@ -321,7 +321,7 @@ class BranchesOfSeveralGroups final : public GroupScenario {
   Task<int> branch(const char* key) {
     auto inner =
         executor().submit(key, "inner", [this] { const Gauge::Inside inside(gauge_, kInside); });
-    co_await inner;
+    (void)co_await inner;
     co_return 1;
   }
   Gauge gauge_;
@@ -360,7 +360,7 @@ class FirstOfTwoWaits final : public GroupScenario {
   Task<int> branch(const char* key) {
     auto inner =
         executor().submit(key, "inner", [this] { const Gauge::Inside inside(gauge_, kInside); });
-    co_await inner;
+    (void)co_await inner;
     co_return 1;
   }
   Gauge gauge_;
@@ -403,7 +403,7 @@ class TwoTasksReturn final : public GroupScenario {
   }
   Task<int> waits() {
     auto inner = executor().submit("g", "inner", [this] { return runs(); });
-    co_await inner;
+    (void)co_await inner;
     co_return runs();
   }
   Gauge gauge_;
