@@ -1069,12 +1069,14 @@ plant_bug(pause_throws_through "an exception of Source::pause() or resume() ends
   src/stream/pipeline_engine.cc
   [[    fail_by(std::current_exception());
   }
+  return full;
 }
 
 // ---- committing]]
   [[    if (planted("pause_throws_through")) throw;
     fail_by(std::current_exception());
   }
+  return full;
 }
 
 // ---- committing]])
