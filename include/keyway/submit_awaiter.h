@@ -42,9 +42,14 @@ class [[nodiscard]] SubmitAwaiter final : private detail::RoomWaiter,
   SubmitAwaiter(const SubmitAwaiter&) = delete;
   SubmitAwaiter& operator=(const SubmitAwaiter&) = delete;
 
-  // Destroys the task if the awaiter was never awaited: it was not submitted.
+  // Destroys the task if the awaiter was never awaited: it was not submitted. If the coroutine is destroyed while it waits
+  // for room, the task ends as one whose submit was stopped.
   ~SubmitAwaiter() {
-    if (!submitted_ && handle_.core_ != nullptr) detail::drop_unsubmitted(handle_.core());
+    if (abandon()) {
+      detail::give_up_submit(engine_, handle_.core(), RejectionReason::kStopped);
+    } else if (!submitted_ && handle_.core_ != nullptr) {
+      detail::drop_unsubmitted(handle_.core());
+    }
   }
 
   bool await_ready() {

@@ -79,7 +79,6 @@ class WaitingCoroutine : private Wakeup {
   // An error (kWaitCycle) if the wait could never end.
   template <class Promise>
   Result<void> begin_wait(std::coroutine_handle<Promise> coroutine, TaskCore& target) {
-    coroutine_ = coroutine;
     scheduler_ = &target.owner().scheduler();
     if constexpr (std::is_base_of_v<TaskPromiseBase, Promise>) {
       context_ = &coroutine.promise().context();
@@ -88,6 +87,7 @@ class WaitingCoroutine : private Wakeup {
       wait_ = std::move(begun).value();
       if (context_->stop.stop_possible()) on_stop_.emplace(context_->stop, OnStop{this});
     }
+    coroutine_ = coroutine;
     return {};
   }
   // Called last in await_suspend(). False: the coroutine goes on at once. True: another thread may
@@ -101,8 +101,12 @@ class WaitingCoroutine : private Wakeup {
   bool was_stopped() {
     on_stop_.reset();  // waits for a callback that another thread is running
     wait_ = nullptr;
+    coroutine_ = nullptr;
     return stopped_;
   }
+  // For the destructor of a derived class. True if the coroutine is destroyed while it waits: it does not wait any more.
+  // REQUIRES: it is not about to go on.
+  bool abandon() noexcept;
 
  private:
   enum Phase : int { kStarting, kArmed, kStopped, kOver };
@@ -117,7 +121,7 @@ class WaitingCoroutine : private Wakeup {
   bool go_on(bool inline_too) noexcept;
   void wake() noexcept override;
 
-  std::coroutine_handle<> coroutine_;
+  std::coroutine_handle<> coroutine_;  // from begin_wait() until it goes on
   const TaskContext* context_ = nullptr;
   Scheduler* scheduler_ = nullptr;
   std::unique_ptr<TaskWait> wait_;
@@ -184,7 +188,8 @@ class [[nodiscard]] TaskHandle {
 
   // In a coroutine: GroupResult<T> result = co_await handle; Throws CancelledError if stop of the
   // awaiting task is requested. The awaited task goes on, so it must not refer to variables of the
-  // awaiting one. Throws Exception (kResultTaken) if another coroutine awaits this handle.
+  // awaiting one. Throws Exception (kResultTaken) if another coroutine awaits this handle. A coroutine of another library
+  // may be destroyed while the task has not ended, but not when it is about to go on: that ends the program.
   // Bounded: co_await with_timeout(1s, handle); see keyway/when_any.h.
   class Awaiter;
   Awaiter operator co_await() & { return Awaiter(*this); }
@@ -268,6 +273,7 @@ template <class T>
 class TaskHandle<T>::EndAwaiter : private detail::Continuation, private detail::WaitingCoroutine {
  public:
   explicit EndAwaiter(TaskHandle& handle) : handle_(handle) {}
+  ~EndAwaiter() { abandon(); }
 
   bool await_ready() const { return handle_.is_done(); }
 

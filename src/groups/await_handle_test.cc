@@ -65,6 +65,22 @@ TEST(AwaitHandle, AStopRequestEndsTheWaitOfACoroutine) {
 // ---- one handle, awaited more than once
 
 Task<int> value_of(TaskHandle<int>& handle) { co_return (co_await handle).value(); }
+
+OwnedCoroutine await_only(TaskHandle<int>& handle) { (void)co_await handle; }
+
+TEST(AwaitHandle, ACoroutineMayBeDestroyedWhileItWaits) {
+  SimScheduler sim;
+  GroupExecutor executor({}, sim);
+  auto task = executor.submit("a", "1", []() -> Task<int> {
+    co_await sleep_for(1s);
+    co_return 42;
+  });
+  {
+    const OwnedCoroutine waits = await_only(task);
+  }
+  EXPECT_EQ(sync_wait(sim, value_of(task)), 42);
+}
+
 // The message of the refusal.
 Task<std::string> refusal_of(TaskHandle<int>& handle) {
   try {

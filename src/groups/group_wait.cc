@@ -119,6 +119,16 @@ void WaitingCoroutine::end_wait() noexcept {
   if (phase == kArmed) go_on(/*inline_too=*/false);
 }
 
+bool WaitingCoroutine::abandon() noexcept {
+  if (coroutine_ == nullptr) return false;
+  on_stop_.reset();
+  const Phase phase = phase_.load(std::memory_order_acquire);
+  if (phase == kStarting) return false;  // an exception keeps it from waiting
+  KEYWAY_CHECK(phase == kArmed && give_up(),
+               "a coroutine is destroyed that is about to go on, because its wait is over");
+  return true;
+}
+
 void WaitingCoroutine::stop() noexcept {
   Phase phase = kStarting;
   if (phase_.compare_exchange_strong(phase, kStopped, std::memory_order_acq_rel)) return;

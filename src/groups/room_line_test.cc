@@ -47,6 +47,11 @@ class RoomLineTest : public ::testing::Test {
     entered_.push_back(id);
     handles_.push_back(std::move(*submitted));
   }
+  OwnedCoroutine submit_owned(std::string group) {
+    const auto task = [] { return nap(1h); };
+    const TaskOptions options;
+    (void)co_await executor_->submit_async(group, options, task);
+  }
   using Ids = std::vector<std::string>;
 
   SimScheduler sim_;
@@ -66,6 +71,20 @@ TEST_F(RoomLineTest, AHigherGlobalLimitMakesRoom) {
   sim_.run_ready();
   EXPECT_EQ(entered_, Ids{"x"});
   EXPECT_FALSE(busy.is_done());
+}
+
+TEST_F(RoomLineTest, ACoroutineThatIsDestroyedLeavesTheLine) {
+  make({.global_max_in_flight = 1, .global_queue_threshold = 0});
+  auto busy = submit_nap("a");
+  sim_.run_ready();
+  {
+    const OwnedCoroutine waits = submit_owned("b");
+    EXPECT_EQ(executor_->waiting_for_room(), 1U);
+  }
+  EXPECT_EQ(executor_->waiting_for_room(), 0U);
+  EXPECT_TRUE(executor_->set_global_limit(2).ok());
+  sim_.run_ready();
+  EXPECT_EQ(executor_->stats().running, 1U);
 }
 
 // The place in the global queue is free from then on, not only when the next task ends.

@@ -940,6 +940,11 @@ plant_bug(id_before_entry "an operation has an id before it is known by it"
   [[id != 0 && id != drawn) return id;
   operations]])
 
+plant_bug(destroyed_awaiter_is_told "a coroutine that is destroyed while it awaits a task or room is told of the end of the wait"
+  src/groups/group_wait.cc
+  [[if (coroutine_ == nullptr) return false;]]
+  [[if (coroutine_ == nullptr || planted("destroyed_awaiter_is_told")) return false;]])
+
 plant_bug(join_reads_engine "a join that is over reads the engine, which may be gone"
   src/groups/group_wait.cc
   [[  wait.end(driven);]]
