@@ -15,7 +15,6 @@
 #include "base/futex.h"
 #include "base/spin_lock.h"
 #include "keyway/scheduler.h"
-#include "runtime/thread_context.h"
 
 namespace keyway {
 
@@ -57,7 +56,6 @@ inline Scheduler* sleeping_place(Scheduler* target) {
 class BlockingRegion {
  public:
   BlockingRegion() : scheduler_(Scheduler::current()) {
-    if (ThreadContext::Deferred* deferred = ThreadContext::here().deferred) deferred->hand_over();
     if (scheduler_ != nullptr) scheduler_->begin_blocking();
   }
   ~BlockingRegion() {

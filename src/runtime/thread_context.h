@@ -68,16 +68,6 @@ class ThreadContext {
     const Starter* const outer_;
   };
 
-  // Work that the thread does when its current item has returned. If the item blocks, hand_over()
-  // gives the work to other threads.
-  class Deferred {
-   public:
-    virtual void hand_over() noexcept = 0;
-
-   protected:
-    ~Deferred() = default;
-  };
-
   // The context of the calling thread or fiber.
   static ThreadContext& here();
 
@@ -92,7 +82,6 @@ class ThreadContext {
   detail::CurrentTaskScope* innermost_scope = nullptr;
   // The operation for work outside of all task scopes; null: the thread's own operation.
   const detail::Operation* outside = nullptr;
-  Deferred* deferred = nullptr;
 
  private:
   void draw_id();
