@@ -86,6 +86,9 @@ enum class Slept {
 //
 // A scheduler with a bounded number of threads must also override max_threads().
 //
+// Keyway calls now(), add_timer(), max_threads() and how_to_get_more_threads() also under locks of its own. They must return
+// at once, and call nothing of Keyway but methods of another Scheduler.
+//
 // Thread safety: every method from any thread, unless the implementation says otherwise.
 // Lifetime: outlives everything that was posted to it.
 class Scheduler {

@@ -30,7 +30,7 @@ enum class LockRank : std::uint8_t {
 
   // Why a pipeline ends. Under it: nothing.
   kPipelineFailure,
-  // BatchLine: records that wait for a full batch. Under it: timers.
+  // BatchLine: records that wait for a full batch. Under it: nothing.
   kBatchLine,
 
   // ---- groups and runtime: state of several lanes
@@ -42,7 +42,7 @@ enum class LockRank : std::uint8_t {
   // GroupState: an adaptive limit. Under it: kAdmission, lanes.
   kAdaptiveLimit,
   // WaitGraph: all waits of the process. Under it: TaskOwner::need() and give_back_permit(), and
-  // WantedLock::in_the_way_of(), hence groups' waits, lanes and shards of a LockTable.
+  // WantedLock::in_the_way_of(), hence groups' waits, lanes and shards of a LockTable; Scheduler::max_threads().
   kWaitGraph,
   // ConflationTable: tasks by their ids. Under it: nothing.
   kConflation,

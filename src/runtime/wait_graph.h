@@ -26,7 +26,8 @@
 // A process has one graph, because a cycle may pass through several executors and through locks.
 //
 // Thread safety: every method from any thread. Under its mutex the graph calls need() and
-// give_back_permit() of task owners, and asks locks for their holders.
+// give_back_permit() of task owners, and max_threads() and how_to_get_more_threads() of schedulers, and
+// asks locks for their holders.
 #pragma once
 
 #include <cstdint>
