@@ -21,7 +21,8 @@
 //       names them.
 //   (6) After shutdown() there are no threads.
 // Not guaranteed: any order between lanes; nor (1) within a task that waits, by a handle, for one behind it in its own
-// lane: it lets those before that one run meanwhile.
+// lane: it lets those before that one run meanwhile. Nor that a stop request to work, by cancel() or shutdown(), reaches
+// what that work runs by run(): what is to hear of it captures the std::stop_token of the outer work.
 //
 // Errors: kRejected (retryable), kExpired (retryable), kWaitCycle, kNoThread (within work, on a scheduler with
 // bounded threads), kShutdown. An empty key or a null callable throws Exception (kInvalidArgument). What the work
