@@ -134,7 +134,7 @@ void TaskOperation::end() {
   if (task() == nullptr && !is_confined()) WaitGraph::instance().wait_for_searches();
 }
 
-// relaxed, also below: the task's own thread has counted it, or has linked a wait of the task since, under the graph's mutex.
+// relaxed, also below: this thread has counted the task, or a wait of the task was linked since, under the graph's mutex.
 bool LeftLocks::has(const TaskCore& task) {
   Operations& operations = Operations::instance();
   if (operations.left_count.load(std::memory_order_relaxed) == 0) return false;
