@@ -31,9 +31,8 @@ LaneTable::Entered Intake::enter(TaskCore& task, std::size_t hash, Lane* pinned,
     return enter_weighed(task, aftermath);
   // Once the task has entered, it may end and be freed at any time, with its key and id.
   LaneTable::Entry entry =
-      pinned != nullptr
-          ? LaneTable::enter(*pinned, task.waiter())
-          : table_.enter(task.group_key(), hash, task.waiter(), limits_.uniform());
+      pinned != nullptr ? LaneTable::enter(*pinned, task.waiter())
+                        : table_.enter(task.group_key(), hash, task.waiter(), limits_.uniform());
   if (entry.entered == LaneTable::Entered::kNeedsLimits) [[unlikely]]
     entry = enter_with_limits(task, hash);
   if (entry.needs_turn != nullptr) aftermath.post(*entry.needs_turn);

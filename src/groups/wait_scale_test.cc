@@ -177,8 +177,7 @@ TEST(WaitScale, AChainDuringDrainsInTasksIsNotSearched) {
     chain[0] = executor.submit("g", []() -> Task<void> { co_await sleep_for(1h); });
     const std::uint64_t before = checks.count();
     for (std::size_t i = 1; i < chain.size(); ++i) {
-      chain[i] =
-          executor.submit("g", [&chain, i]() -> Task<void> { (void)co_await chain[i - 1]; });
+      chain[i] = executor.submit("g", [&chain, i]() -> Task<void> { (void)co_await chain[i - 1]; });
       sim.run_ready();
     }
     const std::uint64_t counted = checks.count() - before;

@@ -271,9 +271,9 @@ TEST(LockScale, WaitersWhoseBranchesHadLocksDoNotSearchTheChain) {
   };
   for (const int in_flight : {kUnlimited, 1'000'000}) {
     SCOPED_TRACE(in_flight);
-    expect_chain_not_searched({.default_group = {.max_concurrency = kUnlimited},
-                               .global_max_in_flight = in_flight},
-                              lock_in_branches);
+    expect_chain_not_searched(
+        {.default_group = {.max_concurrency = kUnlimited}, .global_max_in_flight = in_flight},
+        lock_in_branches);
   }
 }
 

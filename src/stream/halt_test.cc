@@ -57,9 +57,8 @@ TEST(Halt, NoRecordBeginsAfterIt) {
     HaltedRun plain(seed);
     plain.run({}, [&](const Record& record) { return plain.handle(record); });
     HaltedRun coroutine(seed);
-    coroutine.run({}, [&](const Record& record) -> Task<Outcome> {
-      co_return coroutine.handle(record);
-    });
+    coroutine.run(
+        {}, [&](const Record& record) -> Task<Outcome> { co_return coroutine.handle(record); });
   }
 }
 

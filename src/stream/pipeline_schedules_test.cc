@@ -377,8 +377,8 @@ class Schedule final : public DeadLetters, public HandledIds {
     } else if (one_in(3)) {
       say("pauses partition " + std::to_string(record.partition));
       pipeline_->pause_partition(record.partition);
-      later_.emplace_back(
-          sim_, time, [this, id = record.partition] { pipeline_->resume_partition(id); });
+      later_.emplace_back(sim_, time,
+                          [this, id = record.partition] { pipeline_->resume_partition(id); });
     } else if (record.key) {
       say("pauses key " + std::string(*record.key));
       const std::string key(*record.key);

@@ -257,11 +257,10 @@ TEST(Pipeline, CommitsAfterAsManyRecordsAsItShall) {
     EXPECT_LE(record.offset - log.committed[0].watermark, 10);
     co_return record.offset % 4 == 0 ? permanent_failure("bad") : done();
   };
-  Pipeline pipeline(source,
-                    {.dead_letters = std::make_shared<KeptLetters>(),
-                     .commit_interval = 1h,
-                     .commit_every = 10},
-                    handler, sim);
+  Pipeline pipeline(
+      source,
+      {.dead_letters = std::make_shared<KeptLetters>(), .commit_interval = 1h, .commit_every = 10},
+      handler, sim);
   EXPECT_TRUE(pipeline.run_until().ok());
   EXPECT_EQ(pipeline.stats().commits, 10U);
 }

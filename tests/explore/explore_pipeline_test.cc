@@ -125,8 +125,7 @@ class RecordsOfOneKey final : public Scenario {
   }
   keyway::Outcome handle(const Record& record) {
     require(record.offset == handled_, "not in order");
-    require(scheduler_.now() == kBegin,
-            "a record waited for a timer, although its key had room");
+    require(scheduler_.now() == kBegin, "a record waited for a timer, although its key had room");
     yield();
     ++handled_;
     return done();

@@ -122,7 +122,7 @@ class TaskOwner {
     std::uint64_t room = 0;   // permits of its lane; 0: none
     std::uint64_t limit = 0;  // of the lane
     static constexpr std::uint64_t kUnlimited = 0x7fffffff;
-    bool thread = false;      // a thread of its scheduler
+    bool thread = false;  // a thread of its scheduler
   };
   virtual Need need(TaskCore& task) = 0;
   // `task` has waited for room and entered its queue. Called under no lock. User code must not run
