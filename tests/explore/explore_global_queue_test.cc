@@ -37,8 +37,8 @@ class TwoWithOneId final : public GroupScenario {
     require(probe.ok(), "the global queue is empty, and says that it is full");
     other_.reset();
     open_.set();
-    blocker_.join();
-    std::move(probe).value().join();
+    (void)blocker_.join();
+    (void)std::move(probe).value().join();
   }
 
  private:

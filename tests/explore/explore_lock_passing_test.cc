@@ -88,7 +88,7 @@ class ARefusedWaitInFrontOfAThread final : public GroupScenario {
         kept_ = {};
       });
     }
-    executor().submit("c", []() { return sleep(2); }).join();
+    (void)executor().submit("c", []() { return sleep(2); }).join();
     {
       const KeyLocks::Guard guard = locks_.lock("k");
     }
