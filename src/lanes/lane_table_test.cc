@@ -287,7 +287,7 @@ TEST_F(LaneTableDeathTest, ATableIsNotDestroyedBeforeAHandleToItsLane) {
         LaneTable table(owner_);
         table.pin("a", 1, kOne);
       },
-      "before a handle");
+      "before a GroupHandle");
 }
 
 // ---- many threads
