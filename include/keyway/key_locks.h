@@ -122,6 +122,7 @@ class KeyLocks {
   // is asked to stop meanwhile. With a timeout (see keyway/when_any.h):
   //   auto lock = locks.lock_async(key);
   //   Guard guard = co_await with_timeout(1s, lock);
+  // What it returns is awaited once, also after a timeout; a second time ends the program.
   // A coroutine of another library that had to wait goes on on a thread of a pool of Keyway's own, or as an item of the
   // simulation or event loop in which the lock was released: never inside the release. Nobody knows it as an operation. So
   // a guard that it gets here does not let it enter again, and what it takes by lock() belongs to what it does until its
@@ -286,6 +287,7 @@ class [[nodiscard]] KeyLocks::LockAwaiter {
   KeyLocks& locks_;
   const std::string key_;
   const LockMode mode_;
+  bool is_awaited_ = false;
   Guard guard_;
   std::unique_ptr<detail::AsyncLock> waiting_;  // null: there was nothing to wait for
 };

@@ -46,8 +46,11 @@ void Dispatch::leave_to_others(Lane& lane, Aftermath& aftermath) {
   for (Lane* other : served) aftermath.post(*other);
 }
 
-void Dispatch::set_global_limit(std::uint32_t limit, Aftermath& aftermath) {
-  GlobalGate::Served served = gate_->set_limit(limit);
+GlobalGate::Served Dispatch::set_global_limit(std::uint32_t limit) {
+  return gate_->set_limit(limit);
+}
+
+void Dispatch::tell(const GlobalGate::Served& served, Aftermath& aftermath) {
   for (Lane* lane : served.lanes) aftermath.post(*lane);
   for (GlobalGate::Returner* returner : served.returners) returner->go_on(aftermath);
 }

@@ -63,7 +63,9 @@ class Dispatch {
     return (gate_ != nullptr && gate_->contended()) || paused_.load(std::memory_order_acquire);
   }
   GlobalGate::Use gate_use() { return gate_->use(); }
-  void set_global_limit(std::uint32_t limit, Aftermath& aftermath);
+  // In two steps: tell() is to be called under no lock.
+  [[nodiscard]] GlobalGate::Served set_global_limit(std::uint32_t limit);
+  static void tell(const GlobalGate::Served& served, Aftermath& aftermath);
   // With shares, pins the lane while it has a global permit.
   void pin_for_gate(Lane& lane) {
     if (shares_) table_.pin(lane);

@@ -71,9 +71,14 @@ Result<void> GroupEngine::set_global_limit(int limit) {
   }
   Aftermath aftermath(scheduler_);
   const auto permits = static_cast<std::uint32_t>(limit);
-  MutexLock lock(global_limit_mutex_);  // two callers leave the same limit in both
-  intake_.set_global_limit(permits, aftermath);
-  dispatch_.set_global_limit(permits, aftermath);
+  GlobalGate::Served served;
+  {
+    MutexLock lock(global_limit_mutex_);  // two callers leave the same limit in both
+    intake_.set_global_limit(permits);
+    served = dispatch_.set_global_limit(permits);
+  }
+  dispatch_.tell(served, aftermath);
+  intake_.made_global_room(aftermath);
   return {};
 }
 

@@ -112,7 +112,10 @@ bool GroupEngine::enqueue_if_room(TaskCore& task, std::size_t hash) {
 }
 
 bool GroupEngine::enter_if_room(TaskCore& task, std::size_t hash) {
-  const bool stands_in_line = intake_.has_line(task, hash);
+  const bool stands_in_line = [&] {
+    Aftermath aftermath(scheduler_);
+    return intake_.has_line(task, hash, aftermath);
+  }();
   if (!task.has_extras()) return !stands_in_line && enter_and_post(task, hash, nullptr);
   if (is_conflated(task)) {
     if (conflate(task) != Conflated::kEnters) return true;

@@ -139,7 +139,9 @@ class GroupEngine final : public LaneOwner,
 
   void run_turn(Lane& lane, Turn& turn) override;
   LaneRank rank_of(const Waiter& waiter) const override;
-  bool are_current(const LaneLimits& limits) const override { return limits_.are_current(limits); }
+  bool are_current(const LaneLimits& limits, std::size_t hash) const override {
+    return limits_.are_current(limits, hash);
+  }
   std::unique_ptr<LaneExtension> extend(Lane& lane) override;
   void scheduler_is_idle() noexcept override { table_.forget_idle(); }
   std::string name_of(const detail::TaskCore& task) const override;

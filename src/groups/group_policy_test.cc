@@ -190,6 +190,27 @@ TEST(GroupPolicy, TheResolverMayUseTheExecutor) {
   EXPECT_EQ(peak_of(executor, "outer"), 3);
 }
 
+// A resolver takes longer than the time between two changes of other groups.
+TEST(GroupPolicy, ChangesOfOtherGroupsDoNotHaveTheLimitsFoundAgain) {
+  SimScheduler sim;
+  GroupExecutor* self = nullptr;
+  int asked = 0;
+  GroupExecutor executor({.resolver =
+                              [&](std::string_view) {
+                                if (++asked <= 100) {
+                                  const std::string other = "other " + std::to_string(asked);
+                                  EXPECT_TRUE(self->set_limit(other, 2).ok());
+                                }
+                                return 3;
+                              }},
+                         sim);
+  self = &executor;
+  auto handle = executor.submit("a", [] {});
+  EXPECT_TRUE(handle.join().ok());
+  // A group may share its version with another one, and then the limits are found twice.
+  EXPECT_LE(asked, 10);
+}
+
 // ---- how they are forgotten
 
 TEST(EvictGroup, WhileTasksRunNeverLetsMoreRunThanTheLimit) {

@@ -123,12 +123,10 @@ void Intake::limits_changed(Lane& lane, Lane::Changed changed, Aftermath& afterm
   made_room(lane, aftermath);
 }
 
-void Intake::set_global_limit(std::uint32_t limit, Aftermath& aftermath) {
-  if (admission_ != nullptr) {
-    MutexLock lock(admission_->mutex);
-    admission_->limit = limit;
-  }
-  made_global_room(aftermath);
+void Intake::set_global_limit(std::uint32_t limit) {
+  if (admission_ == nullptr) return;
+  MutexLock lock(admission_->mutex);
+  admission_->limit = limit;
 }
 
 void Intake::room_shrank(std::string_view key, Aftermath& aftermath) {
@@ -163,19 +161,21 @@ RoomLine::Entry Intake::wait_in_place_of(TaskCore& old, TaskCore& task, detail::
   return replaced;
 }
 
-bool Intake::has_line(TaskCore& task, std::size_t hash) {
-  if (room_line_.empty()) [[likely]]
-    return false;
-  // The candidates are in the line because the global queue is full, or was until a moment ago.
-  if (admission_ != nullptr && room_line_.has_candidates()) {
-    task.set_rejection(RejectionReason::kGlobalQueueFull);
-    return true;
-  }
+// A task joins the line before its wait is checked, and room is made before the line is told of it. So that there is a line
+// says nothing: the wait of a task behind it could be refused although the queue has room. The line is tried here.
+bool Intake::stays_in_line(TaskCore& task, std::size_t hash, Aftermath& aftermath) {
   Lane* lane = table_.pin_existing(task.group_key(), hash);
-  if (lane == nullptr) return false;
-  const bool has = room_line_.largest_cost(lane) > 0;
-  table_.unpin(*lane);
-  return has;
+  bool stays = false;
+  if (admission_ == nullptr) {
+    stays = lane != nullptr && let_in(lane, aftermath);
+  } else {
+    if (lane != nullptr) room_line_.queue_has_room(lane);
+    stays = let_in(nullptr, aftermath);
+    if (stays) task.set_rejection(RejectionReason::kGlobalQueueFull);
+    stays = stays || (lane != nullptr && room_line_.has_full_queue(lane));
+  }
+  if (lane != nullptr) table_.unpin(*lane);
+  return stays;
 }
 
 RoomLine::Entry Intake::stop_waiting(TaskCore& task, Aftermath& aftermath) {
@@ -196,36 +196,41 @@ void Intake::made_room_in(std::string_view key, Aftermath& aftermath) {
 }
 
 void Intake::let_in_after(Lane& changed, Aftermath& aftermath) {
-  if (admission_ == nullptr) return let_in(&changed, aftermath);
-  room_line_.queue_has_room(&changed);
-  let_in(nullptr, aftermath);
+  if (admission_ != nullptr) room_line_.queue_has_room(&changed);
+  let_in(admission_ != nullptr ? nullptr : &changed, aftermath);
 }
 
 // Lets in the tasks that wait for `lane` until it is full. Null: those of all lanes, in the order of
-// arrival, until the global queue is full. REQUIRES: with null there is a global queue.
-void Intake::let_in(Lane* lane, Aftermath& aftermath) {
-  while (let_first_in(lane, aftermath)) {
-  }
+// arrival, until the global queue is full. REQUIRES: with null there is a global queue. True: the queue is full, and tasks
+// stay in the line.
+bool Intake::let_in(Lane* lane, Aftermath& aftermath) {
+  LetIn last = LetIn::kNobodyWaits;
+  do {
+    last = let_first_in(lane, aftermath);
+  } while (last == LetIn::kOne || last == LetIn::kPassedOver);
+  return last == LetIn::kQueueIsFull;
 }
 
-// False if no other task can be let in.
-bool Intake::let_first_in(Lane* lane, Aftermath& aftermath) {
+Intake::LetIn Intake::let_first_in(Lane* lane, Aftermath& aftermath) {
   RoomLine::Entry entry;
   bool costly = false;
   {
     MutexLock lock(room_line_.mutex);
     const RoomLine::Entry* first =
         lane != nullptr ? room_line_.first(lane) : room_line_.first_of_candidates();
-    if (first == nullptr) return false;
+    if (first == nullptr) return LetIn::kNobodyWaits;
     entry = *first;
     costly = is_costly(*entry.task);
-    bool queue_full = false;
+    bool own_queue_full = false;
     const LaneTable::Entry entered =
         admission_ != nullptr
-            ? enter_counted(*entry.task, *entry.lane, &queue_full)
+            ? enter_counted(*entry.task, *entry.lane, &own_queue_full)
             : LaneTable::enter(*entry.lane, entry.task->waiter(), is_ranked(*entry.task));
-    if (queue_full) room_line_.queue_was_full(entry.lane);
-    if (entered.entered != LaneTable::Entered::kIn) return queue_full;  // other lanes may have room
+    if (own_queue_full) {
+      room_line_.queue_was_full(entry.lane);
+      return LetIn::kPassedOver;  // other lanes may have room
+    }
+    if (entered.entered != LaneTable::Entered::kIn) return LetIn::kQueueIsFull;
     entry.task->set_awaits_room(false);
     room_line_.pop_first(entry.lane);
     if (entered.needs_turn != nullptr) aftermath.post(*entered.needs_turn);
@@ -233,7 +238,7 @@ bool Intake::let_first_in(Lane* lane, Aftermath& aftermath) {
   aftermath.tell_let_in(*entry.waiter, *entry.task);
   if (costly && entry.lane->take_need_grew()) room_shrank(entry.lane->key(), aftermath);
   table_.unpin(*entry.lane);
-  return true;
+  return LetIn::kOne;
 }
 
 }  // namespace keyway

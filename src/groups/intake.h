@@ -50,7 +50,8 @@ class Intake {
   // The same in two steps: the second is to be called under no lock.
   Lane::Changed set_limits(Lane& lane, LaneLimits limits, LimitPart part);
   void limits_changed(Lane& lane, Lane::Changed changed, Aftermath& aftermath);
-  void set_global_limit(std::uint32_t limit, Aftermath& aftermath);
+  // The caller calls made_global_room() next.
+  void set_global_limit(std::uint32_t limit);
   // To be called after the lane's limit went down or a costlier task entered its queue: waiting
   // tasks may have to give permits back (see WaitGraph::room_shrank()).
   void room_shrank(std::string_view key, Aftermath& aftermath);
@@ -72,8 +73,11 @@ class Intake {
   std::uint32_t largest_cost_in_line(Lane* lane) {
     return room_line_.empty() ? 0 : room_line_.largest_cost(lane);
   }
-  // Whether submits wait that `task` would overtake: for room in its group, or in the global queue.
-  bool has_line(detail::TaskCore& task, std::size_t hash);
+  // Whether submits wait that `task` would overtake: for room in its group, or in the global queue. Lets those in first that
+  // need not wait any longer. REQUIRES: no lock is held.
+  bool has_line(detail::TaskCore& task, std::size_t hash, Aftermath& aftermath) {
+    return !room_line_.empty() && stays_in_line(task, hash, aftermath);
+  }
 
   // Lets waiting tasks in after an operation that may have made room in this lane or in the global
   // queue. The lane may be freed. REQUIRES: no lock is held.
@@ -97,8 +101,11 @@ class Intake {
   LaneTable::Entry enter_counted(detail::TaskCore& task, Lane& lane, bool* queue_full = nullptr);
   void made_room_in(std::string_view key, Aftermath& aftermath);
   void let_in_after(Lane& changed, Aftermath& aftermath);
-  void let_in(Lane* lane, Aftermath& aftermath);
-  bool let_first_in(Lane* lane, Aftermath& aftermath);
+  bool stays_in_line(detail::TaskCore& task, std::size_t hash, Aftermath& aftermath);
+  bool let_in(Lane* lane, Aftermath& aftermath);
+  enum class LetIn { kOne, kPassedOver, kQueueIsFull, kNobodyWaits };
+  LetIn let_first_in(Lane* lane, Aftermath& aftermath);
+
   const detail::TaskOwner& owner_;  // identifies the engine in the WaitGraph
   LaneTable& table_;
   LimitBook& limits_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/hash_key.h"
 #include "base/quoted.h"
 
 namespace keyway {
@@ -20,9 +21,10 @@ LimitBook::LimitBook(const GroupPolicy& policy) : policy_(policy) {
 }
 
 LaneLimits LimitBook::resolve(std::string_view key) {
-  const std::uint64_t version = changes();  // first: what changes from now on may be missing
+  // First: what changes from now on may be missing.
+  const std::uint64_t version = version_of(hash_key(key)).load(std::memory_order_acquire);
   GroupLimits limits = policy_.resolve(key);
-  if (changes() > 0) {
+  if (any_changed()) {
     MutexLock lock(mutex_);
     if (const auto found = changed_.find(key); found != changed_.end()) {
       merge(limits, found->second);
@@ -51,8 +53,7 @@ Result<void> LimitBook::change(std::string_view key, const GroupLimits& limits) 
   }
   MutexLock lock(mutex_);
   merge(changed_.try_emplace(std::string(key)).first->second, limits);
-  // release: pairs with changes().
-  changes_.fetch_add(1, std::memory_order_release);
+  count_change(key);
   return {};
 }
 
@@ -61,8 +62,14 @@ void LimitBook::forget_changes(std::string_view key) {
   const auto found = changed_.find(key);
   const bool was_changed = found != changed_.end();
   if (was_changed) changed_.erase(found);
-  // Limits that a resolver gave before may be out of date, too. release: pairs with changes().
-  if (was_changed || !uniform_) changes_.fetch_add(1, std::memory_order_release);
+  // Limits that a resolver gave before may be out of date, too.
+  if (was_changed || !uniform_) count_change(key);
+}
+
+// release: pairs with resolve(), which reads the version first, and with uniform() and are_current().
+void LimitBook::count_change(std::string_view key) {
+  any_changed_.store(true, std::memory_order_release);
+  versions_[hash_key(key) % kVersions].fetch_add(1, std::memory_order_release);
 }
 
 }  // namespace keyway

@@ -102,9 +102,11 @@ class RoomLine {
   Entry* first_of_candidates() KEYWAY_REQUIRES(mutex) {
     return candidates_.empty() ? nullptr : first(candidates_.begin()->second);
   }
-  bool has_candidates() KEYWAY_EXCLUDES(mutex) {
+  // Whether tasks wait for `lane`, and its own queue was full when the first of them was tried last.
+  bool has_full_queue(Lane* lane) KEYWAY_EXCLUDES(mutex) {
     MutexLock lock(mutex);
-    return !candidates_.empty();
+    const auto found = lines_.find(lane);
+    return found != lines_.end() && !candidates_.contains(first_number(found->second));
   }
   // In the order of arrival.
   std::vector<Entry> remove_all() KEYWAY_EXCLUDES(mutex) {

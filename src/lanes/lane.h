@@ -96,8 +96,9 @@ class LaneOwner {
   virtual void run_turn(Lane& lane, Turn& turn) = 0;
   // Asked only in lanes that somebody entered by enter_ranked(); under the lane's locks.
   virtual LaneRank rank_of(const Waiter&) const { return {}; }
-  // Whether the limits are the newest: a lane is made with no others. Asked under the lock of its shard.
-  virtual bool are_current(const LaneLimits&) const { return true; }
+  // Whether the limits are the newest of the key with this hash: a lane is made with no others. Asked under the lock of its
+  // shard.
+  virtual bool are_current(const LaneLimits&, std::size_t /*hash*/) const { return true; }
   // For a lane that is being made; under the lock of its shard.
   virtual std::unique_ptr<LaneExtension> extend(Lane&) { return nullptr; }
 

@@ -175,7 +175,7 @@ Lane* LaneTable::make(Shard& shard, std::string_view key, std::size_t hash,
                       const LaneLimits& limits) {
   // Whoever changes limits looks for the lane afterwards, under the shard's lock: so either the newest limits are seen here,
   // or the lane there.
-  if (!owner_.are_current(limits)) return nullptr;
+  if (!owner_.are_current(limits, hash)) return nullptr;
   // relaxed: lane_count is written under the lock only.
   std::size_t count = shard.lane_count.load(std::memory_order_relaxed);
   if (count >= shard.bucket_count) {

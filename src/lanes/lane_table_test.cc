@@ -24,7 +24,9 @@ using Entered = LaneTable::Entered;
 
 struct NoOwner final : LaneOwner {
   void run_turn(Lane&, Turn&) override {}
-  bool are_current(const LaneLimits& limits) const override { return limits.version == version; }
+  bool are_current(const LaneLimits& limits, std::size_t) const override {
+    return limits.version == version;
+  }
   std::uint64_t version = 0;
 };
 

@@ -202,6 +202,8 @@ void KeyLocks::LockAwaiter::throw_timed_out(Duration timeout) const {
 
 bool KeyLocks::LockAwaiter::suspend(std::coroutine_handle<> coroutine,
                                     const detail::TaskContext* context) {
+  KEYWAY_CHECK(!std::exchange(is_awaited_, true),
+               "what lock_async() returned is awaited a second time; call lock_async() again");
   const std::size_t hash = LockTable::hash(key_);
   if (locks_.logs_) locks_.log_acquiring(key_, hash);
   const Operation* operation = context != nullptr ? &context->operation : nullptr;
@@ -235,10 +237,11 @@ void KeyLocks::release(const Guard& guard, const char* signal) noexcept {
 }
 
 void KeyLocks::release_logging(const Guard& guard, const char* signal) noexcept {
+  const std::string key(guard.entry_->key());
+  // User code, while the lock is held: waits of the log are checked, and it may lock the key again.
+  log("Releasing lock for key: ", key, signal);
   const Operation& operation = detail::CurrentTaskScope::current();
   operation.count_release(guard.operation_, table_->lock_id(guard.entry_->hash));
-  const std::string key(guard.entry_->key());
-  log("Releasing lock for key: ", key, signal);
   const auto options = options_;  // the next holder may destroy this object
   table_->release({guard.entry_, guard.operation_, guard.mode_});
   log(*options, "Lock released for key: ", key);

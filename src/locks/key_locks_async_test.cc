@@ -372,5 +372,18 @@ TEST(KeyLocksAsync, ComeThroughCancellationsOnOtherThreads) {
   EXPECT_EQ(locks.active_lock_count(), 0U);
 }
 
+TEST(KeyLocksAsyncDeathTest, AnAwaiterIsAwaitedOnce) {
+  const auto await_twice = [] {
+    SimScheduler sim;
+    KeyLocks locks;
+    sync_wait(sim, [](KeyLocks& of) -> Task<void> {
+      auto lock = of.lock_async("k");
+      const KeyLocks::Guard guard = co_await lock;
+      const KeyLocks::Guard again = co_await lock;
+    }(locks));
+  };
+  EXPECT_DEATH(await_twice(), "awaited a second time; call lock_async");
+}
+
 }  // namespace
 }  // namespace keyway

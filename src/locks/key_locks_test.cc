@@ -309,38 +309,6 @@ TEST(KeyLocks, SayWhoHoldsAKeyAndWhoWaits) {
   EXPECT_EQ(locks.explain("b").text(), "key \"b\": held by " + thread + " (shared)");
 }
 
-TEST(KeyLocks, LogWhatHappensToEachLock) {
-  std::vector<std::string> lines;
-  KeyLocks locks({.debug_log = [&](std::string_view line) { lines.emplace_back(line); }});
-  locks.with_lock("project-1", [] {});
-  EXPECT_EQ(lines, (std::vector<std::string>{
-                       "Creating new lock for key: project-1",
-                       "Acquiring lock for key: project-1",
-                       "Lock acquired for key: project-1",
-                       "Releasing lock for key: project-1 (signal: onComplete)",
-                       "Lock released for key: project-1",
-                   }));
-  lines.clear();
-  EXPECT_THROW(locks.with_lock("p", [] { throw 1; }), int);
-  EXPECT_THROW(locks.with_lock("p", [] { throw CancelledError(); }), CancelledError);
-  EXPECT_EQ(std::count(lines.begin(), lines.end(), "Releasing lock for key: p (signal: onError)"),
-            1);
-  EXPECT_EQ(std::count(lines.begin(), lines.end(), "Releasing lock for key: p (signal: cancel)"),
-            1);
-  lines.clear();
-  {
-    const KeyLocks::Guard outer = locks.lock("q");
-    const KeyLocks::Guard inner = locks.lock("q");
-  }
-  EXPECT_EQ(std::count(lines.begin(), lines.end(), "Creating new lock for key: q"), 1);
-  EXPECT_EQ(std::count(lines.begin(), lines.end(), "Lock released for key: q"), 2);
-}
-
-TEST(KeyLocks, GoOnIfTheirLogThrows) {
-  KeyLocks locks({.debug_log = [](std::string_view) { throw std::runtime_error("disk full"); }});
-  EXPECT_EQ(locks.with_lock("a", [] { return 1; }), 1);
-}
-
 TEST(KeyLocks, WithLockGivesWhatTheWorkReturns) {
   KeyLocks locks;
   int number = 3;

@@ -112,6 +112,21 @@ TEST(LockCycle, OfAListenerAndAGuardInTheResultOfACoroutineIsRefused) {
   expect_listener_ends(submit_coroutine_with_a_part, expect_refused_in_listener);
 }
 
+// Between the start of the task and its end, another one begins on the stack of a simulated thread of its own.
+TEST(LockCycle, OfAListenerAndAGuardInTheResultOfATaskThatWaitedIsRefused) {
+  TaskHandle<void> slow, waits;
+  const auto submit = [&](GroupExecutor& executor, KeyLocks& locks) {
+    slow = executor.submit("slow", "s", []() -> Task<void> { co_await sleep_for(10s); });
+    return executor.submit("told", "x", [&] {
+      KeyLocks::Guard guard = locks.lock("k");
+      waits = executor.submit("g", "w", [&] { (void)slow.join(); });
+      EXPECT_FALSE(waits.join_for(1s).ok());
+      return guard;
+    });
+  };
+  expect_listener_ends(submit, expect_refused_in_listener);
+}
+
 // The listener waits for a task that wants the lock.
 TEST(LockCycle, OfAListenerATaskAndAGuardInTheResultIsRefused) {
   const auto wait_for_task = [](GroupExecutor& executor, KeyLocks& locks) {

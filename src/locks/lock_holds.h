@@ -35,6 +35,11 @@ class OtherHolds {
   // Whether a branch or another part of an operation has a hold: its locks may pass to its parent.
   bool has_parts() const { return parts_ > 0; }
   bool contains(std::uint64_t operation) const { return holds_.contains(operation); }
+  // Null: the operation has no hold here.
+  const LockHold* find(std::uint64_t operation) const {
+    const auto found = holds_.find(operation);
+    return found == holds_.end() ? nullptr : &found->second;
+  }
 
   // REQUIRES: the operation has no hold here.
   void insert(const LockHold& hold) {

@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "keyway/group_executor.h"
+#include "keyway/key_lock.h"
 #include "keyway/key_locks.h"
 #include "keyway/testing/sim_scheduler.h"
 #include "keyway/when_any.h"
@@ -275,6 +276,29 @@ TEST(LockScale, WaitersWhoseBranchesHadLocksDoNotSearchTheChain) {
         {.default_group = {.max_concurrency = kUnlimited}, .global_max_in_flight = in_flight},
         lock_in_branches);
   }
+}
+
+// By KeyLock, as the standard library releases a shared mutex.
+TEST(LockScale, SharersThatUnlockDoNotSearchTheOthers) {
+  const auto seconds = [](int count) {
+    SimScheduler sim;
+    KeyLocks locks;
+    KeyLock lock(locks, "k");
+    GroupExecutor executor({.default_group = {.max_concurrency = kUnlimited}}, sim);
+    const auto share = [&]() -> Task<void> {
+      lock.lock_shared();
+      co_await sleep_for(1s);
+      lock.unlock_shared();
+    };
+    for (int i = 0; i < count; ++i) EXPECT_TRUE(executor.post("g", share).ok());
+    sim.run_ready();
+    const double began = cpu_seconds();
+    sim.advance(1s);
+    const double took = cpu_seconds() - began;
+    EXPECT_EQ(locks.active_lock_count(), 0U);
+    return took;
+  };
+  expect_cost_stays(seconds, kFew, kMany);
 }
 
 }  // namespace

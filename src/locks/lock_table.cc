@@ -125,6 +125,27 @@ std::optional<std::uint64_t> find_holder(const LockEntry& entry, Test test) {
   return found;
 }
 
+// Of which operation a hold is released by `operation`: its own, or one of a part of it that has ended, otherwise any.
+std::optional<std::uint64_t> holder_to_release(const LockEntry& entry, std::uint64_t operation,
+                                               LockMode mode) {
+  const auto has_mode = [&](const LockHold& hold) {
+    return (mode == LockMode::kExclusive ? hold.exclusive : hold.shared) > 0;
+  };
+  const auto is_its_own = [&](const LockHold& hold) {
+    return has_mode(hold) && owner_of(hold.operation) == operation;
+  };
+  if (is_its_own(entry.hold)) return entry.hold.operation;
+  if (has_others(entry)) {
+    const OtherHolds& others = entry.extra->others;
+    const LockHold* own = others.find(operation);
+    if (own != nullptr && has_mode(*own)) return operation;
+    for (auto one = others.begin(); others.has_parts() && one != others.end(); ++one) {
+      if (is_its_own(one->second)) return one->first;
+    }
+  }
+  return find_holder(entry, has_mode);
+}
+
 }  // namespace
 
 LockTable::~LockTable() {
@@ -197,13 +218,7 @@ std::optional<std::uint64_t> LockTable::release_one(std::string_view key, std::s
     SpinGuard guard(shard.lock);
     LockEntry* entry = find(shard, key, hash);
     if (entry == nullptr) return std::nullopt;
-    const auto has_mode = [&](const LockHold& hold) {
-      return (mode == LockMode::kExclusive ? hold.exclusive : hold.shared) > 0;
-    };
-    holder = find_holder(*entry, [&](const LockHold& one) {
-      return has_mode(one) && owner_of(one.operation) == operation;
-    });
-    if (!holder) holder = find_holder(*entry, has_mode);
+    holder = holder_to_release(*entry, operation, mode);
     if (!holder) return std::nullopt;
     remove_hold(*entry, *holder, mode);
     news = pass_on(shard, *entry);

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "keyway/detail/task_core.h"
+#include "runtime/thread_context.h"
 
 namespace keyway::detail {
 
@@ -18,15 +19,16 @@ class LeftLocks {
   // publish_next(). Null: those of no task.
   class Ending {
    public:
-    explicit Ending(const TaskCore* task) : outer_(std::exchange(task_, task)) {}
-    ~Ending() { task_ = outer_; }
+    explicit Ending(const TaskCore* task)
+        : outer_(std::exchange(ThreadContext::here().ending_task, task)) {}
+    ~Ending() { ThreadContext::here().ending_task = outer_; }
     Ending(const Ending&) = delete;
     Ending& operator=(const Ending&) = delete;
-    void suspended() { task_ = nullptr; }  // the operation goes on elsewhere
-    static const TaskCore* task() { return task_; }
+    // The operation goes on elsewhere.
+    void suspended() { ThreadContext::here().ending_task = nullptr; }
+    static const TaskCore* task() { return ThreadContext::here().ending_task; }
 
    private:
-    static constinit thread_local const TaskCore* task_;
     const TaskCore* const outer_;
   };
 

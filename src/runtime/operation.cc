@@ -81,7 +81,6 @@ std::uint64_t next_id() {
 }  // namespace
 
 constinit thread_local Operation CurrentTaskScope::thread_{};
-constinit thread_local const TaskCore* LeftLocks::Ending::task_ = nullptr;
 
 std::uint64_t Operation::draw_id() const {
   const std::uint64_t drawn = next_id() | (is_part() ? kPartBit : 0);

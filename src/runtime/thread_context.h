@@ -12,6 +12,7 @@ namespace keyway {
 
 namespace detail {
 class CurrentTaskScope;
+class TaskCore;
 }
 
 class ThreadContext {
@@ -82,6 +83,8 @@ class ThreadContext {
   detail::CurrentTaskScope* innermost_scope = nullptr;
   // The operation for work outside of all task scopes; null: the thread's own operation.
   const detail::Operation* outside = nullptr;
+  // The task whose operation may end here: see LeftLocks.
+  const detail::TaskCore* ending_task = nullptr;
 
  private:
   void draw_id();

@@ -54,12 +54,12 @@ plant_bug(older_limit_told_last "of two changes of a limit at once, the older on
 plant_bug(limits_newer_than_they_are "limits that are looked up count as newer than a change meanwhile"
   src/groups/limit_book.cc
   [[.version = version,]]
-  [[.version = planted("limits_newer_than_they_are") ? changes() : version,]])
+  [[.version = planted("limits_newer_than_they_are") ? version_of(hash_key(key)).load() : version,]])
 
 plant_bug(lane_made_with_old_limits "a lane that is made while its limit changes has the limit of before"
   src/lanes/lane_table.cc
-  [[if (!owner_.are_current(limits)) return nullptr;]]
-  [[if (!owner_.are_current(limits) && !planted("lane_made_with_old_limits")) return nullptr;]])
+  [[if (!owner_.are_current(limits, hash)) return nullptr;]]
+  [[if (!owner_.are_current(limits, hash) && !planted("lane_made_with_old_limits")) return nullptr;]])
 
 plant_bug(threshold_lost "a limit that adapts takes the queue threshold back"
   src/groups/group_control.cc
@@ -421,17 +421,18 @@ plant_bug(latest_call_first "of the groups that wait for the global queue, the o
 
 plant_bug(line_overtaken "a submit takes the place in the global queue that is about to go to one that waits in another group"
   src/groups/intake.cc
-  [[if (admission_ != nullptr && room_line_.has_candidates()) {]]
-  [[if (admission_ != nullptr && room_line_.has_candidates() && !planted("line_overtaken")) {]])
+  [[    stays = let_in(nullptr, aftermath);]]
+  [[    stays = let_in(nullptr, aftermath) && !planted("line_overtaken");]])
+
+plant_bug(line_not_tried "a submit stands behind a line that is about to be let in"
+  src/groups/intake.cc
+  [[let_in(nullptr, aftermath) && !planted("line_overtaken");]]
+  [[(planted("line_not_tried") || let_in(nullptr, aftermath)) && !planted("line_overtaken");]])
 
 plant_bug(global_limit_lets_nobody_in "a raised global limit does not let in the submitters that wait for room"
-  src/groups/intake.cc
-  [[admission_->limit = limit;
-  }
-  made_]]
-  [[admission_->limit = limit;
-  }
-  if (!planted("global_limit_lets_nobody_in")) made_]])
+  src/groups/group_control.cc
+  [[intake_.made_global_room(aftermath);]]
+  [[if (!planted("global_limit_lets_nobody_in")) intake_.made_global_room(aftermath);]])
 
 plant_bug(giving_up_lets_nobody_in "a submitter that gives up does not let in a cheaper one behind it"
   src/groups/intake.cc

@@ -86,5 +86,36 @@ TEST(ExploreGlobalQueue, ALaterCallDoesNotOvertakeTheLine) {
   expect_holds<ComesBehindTheLine>("GroupExecutor", kThreeThreads);
 }
 
+// The only thread of the scheduler submits to a group with room, while a client stands in the line for another group, whose
+// own queue is full.
+class BesideTheLine final : public GroupScenario {
+ public:
+  BesideTheLine()
+      : GroupScenario(2,
+                      {.groups = {{"full", {.max_concurrency = 1, .queue_threshold = 0}}},
+                       .global_max_in_flight = 4,
+                       .global_queue_threshold = 1000},
+                      /*max_threads=*/1) {
+    const Uninterrupted setup;
+    executor().pause_group("full");
+  }
+  void client(int number) override {
+    if (number == 0) {
+      require(!executor().try_submit_for("full", Duration::zero(), [] {}).ok(),
+              "a full group took a task");
+      return;
+    }
+    auto task = executor().submit("g", [this] {
+      require(executor().try_submit_for("free", Duration::max(), [] {}).ok(),
+              "a submit to a group with room was refused");
+    });
+    (void)task.join();
+  }
+  void finish() override { executor().resume_group("full"); }
+};
+TEST(ExploreGlobalQueue, ACallForAnotherGroupDoesNotWaitForTheLine) {
+  expect_holds<BesideTheLine>("GroupExecutor", kThreeThreads);
+}
+
 }  // namespace
 }  // namespace keyway::explore
