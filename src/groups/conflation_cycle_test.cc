@@ -67,5 +67,33 @@ TEST(ConflationCycle, AWaitOfTheLeaderForATaskThatAwaitsAFollowerIsRefused) {
   });
 }
 
+// A task of the group's permit holder waits for one behind the queued task, which a costlier one replaces.
+TEST(ConflationCycle, ACostlierTaskThatTakesThePlaceOfAQueuedOneDoesNotCloseIt) {
+  expect_ends([] {
+    SimScheduler sim;
+    GroupExecutor executor({.groups = {{"g", {.max_concurrency = 2}}}}, sim);
+    TaskHandle<void> last, between;
+    auto holder = executor.submit("g", [&]() -> Task<void> {
+      co_await sleep_for(1ms);
+      (void)co_await between;
+    });
+    sim.run_ready();
+    executor.pause_group("g");
+    const auto submit_x = [&](int cost) {
+      return executor.submit("g", {.id = "x", .cost = cost, .conflation = Conflation::kKeepNewest},
+                             [] {});
+    };
+    auto older = submit_x(1);
+    last = executor.submit("g", {.priority = -1}, [] {});
+    between = executor.submit("h", [&]() -> Task<void> { (void)co_await last; });
+    sim.advance(5ms);  // the holder waits
+    auto newer = submit_x(2);
+    sim.run_ready();
+    executor.resume_group("g");
+    EXPECT_TRUE(holder.join().ok());
+    EXPECT_TRUE(newer.join().ok());
+  });
+}
+
 }  // namespace
 }  // namespace keyway

@@ -1,5 +1,6 @@
 // Control of a running executor: limits, pause, drain, shutdown, statistics.
 #include <algorithm>
+#include <array>
 #include <iterator>
 #include <utility>
 
@@ -282,6 +283,9 @@ class GroupEngine::AllTasks final : public WantedWork {
     if (key_) return !task->ending() && task->group_key() == *key_;
     // The wait includes running listeners, but not listeners that drain this engine.
     return !task->ending() || wanted == nullptr || wanted->all_tasks_of() != &engine_;
+  }
+  std::array<Scope, 2> scopes() const override {
+    return {{{.owner = &engine_, .key = key_.value_or(std::string_view())}}};
   }
   const void* all_tasks_of() const override { return key_ ? nullptr : &engine_; }
   // Whether there are no tasks, or were none when the graph asked.

@@ -158,6 +158,37 @@ TEST(WaitScale, NeighboursOfAChainThatBeginInSwappedOrderDoNotSearchIt) {
   });
 }
 
+// Waits of one executor, while tasks of another one drain a group of a third.
+TEST(WaitScale, DrainsOfOtherGroupsAreNotLookedAt) {
+  const auto seconds = [](int count) {
+    SimScheduler drains;  // a simulation looks at all its blocked threads in each step
+    GroupExecutor sleeping({}, drains), draining({}, drains);
+    EXPECT_TRUE(sleeping.post("g", []() -> Task<void> { co_await sleep_for(1h); }).ok());
+    for (int i = 0; i < count; ++i) {
+      EXPECT_TRUE(draining.post(std::to_string(i), [&] { sleeping.drain_group("g"); }).ok());
+    }
+    drains.run_ready();
+    SimScheduler sim;
+    GroupExecutor waiting({.default_group = {.max_concurrency = kUnlimited}}, sim);
+    waiting.pause_group("inner");
+    const auto wait = [&]() -> Task<void> {
+      auto inner = waiting.submit("inner", [] {});
+      (void)co_await inner;
+    };
+    const double began = cpu_seconds();
+    for (int i = 0; i < count; ++i) {
+      EXPECT_TRUE(waiting.post("outer", wait).ok());
+      sim.run_ready();
+    }
+    const double took = cpu_seconds() - began;
+    waiting.resume_group("inner");
+    sim.run_until_idle();
+    drains.run_until_idle();
+    return took;
+  };
+  expect_cost_stays(seconds, 100, 3'000);
+}
+
 // Each task of a chain begins to wait when those before it wait. A task drains their executor meanwhile, and another task an
 // executor that has nothing to do with them.
 TEST(WaitScale, AChainDuringDrainsInTasksIsNotSearched) {

@@ -137,6 +137,40 @@ TEST(LockCycle, OfAListenerATaskAndAGuardInTheResultIsRefused) {
   expect_listener_ends(submit_coroutine, wait_for_task);
 }
 
+// Of so many locks an operation does not know which ones it holds, also when it has released some of them.
+TEST(LockCycle, OfAnOperationThatHasHeldManyLocksIsRefused) {
+  expect_ends([] {
+    testing::SimScheduler sim;
+    KeyLocks locks;
+    GroupExecutor executor({}, sim);
+    const auto lock_late = [&](std::string_view key) -> Task<bool> {
+      try {
+        const KeyLocks::Guard guard = co_await locks.lock_async(key);
+      } catch (const Exception& exception) {
+        EXPECT_EQ(exception.code(), ErrorCode::kWaitCycle);
+        co_return false;
+      }
+      co_return true;
+    };
+    auto one = executor.submit("one", [&]() -> Task<bool> {
+      std::vector<KeyLocks::Guard> held;
+      for (const char* key : {"a", "b", "c", "d", "e"}) {
+        held.push_back(co_await locks.lock_async(key));
+      }
+      held.erase(held.begin());
+      co_await sleep_for(10ms);
+      co_return co_await lock_late("x");
+    });
+    auto other = executor.submit("other", [&]() -> Task<bool> {
+      const KeyLocks::Guard held = co_await locks.lock_async("x");
+      co_await sleep_for(1ms);
+      co_return co_await lock_late("e");
+    });
+    EXPECT_FALSE(one.join().value());
+    EXPECT_TRUE(other.join().value());
+  });
+}
+
 // A timeout without an end is no timeout.
 TEST(LockCycle, IsRefusedAlsoIfBothWaitForAnUnlimitedTime) {
   expect_ends([] {

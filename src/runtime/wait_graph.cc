@@ -153,7 +153,7 @@ void WaitGraph::link(Edge& edge) {
   }
   link_thread(edge);
   if (edge.returns_with != nullptr) returners_.insert(edge.returns_with);
-  if (is_work_of_several(edge)) work_edges_.push_back(edge);
+  if (is_work_of_several(edge)) link_work(edge);
   // The parent of a part draws its id no later than this: it may get the locks of another part.
   for (const Operation* one = edge.operation; one != nullptr; one = one->parent()) {
     if (one->has_id() || edge.operation->parent() != nullptr) {
@@ -167,10 +167,26 @@ void WaitGraph::link(Edge& edge) {
   }
 }
 
+void WaitGraph::link_work(const Edge& edge) {
+  for (const WantedWork::Scope& scope : edge.work->scopes()) {
+    if (scope.owner != nullptr) work_edges_[lane_id(*scope.owner, scope.key)].insert(&edge);
+  }
+}
+
+void WaitGraph::unlink_work(const Edge& edge) {
+  for (const WantedWork::Scope& scope : edge.work->scopes()) {
+    const auto found = scope.owner != nullptr ? work_edges_.find(lane_id(*scope.owner, scope.key))
+                                              : work_edges_.end();
+    if (found == work_edges_.end()) continue;
+    found->second.erase(&edge);
+    if (found->second.empty()) work_edges_.erase(found);
+  }
+}
+
 // The edge does not depend on its target any more.
 void WaitGraph::unlink_target(Edge& edge) {
   if (std::exchange(edge.over_, true)) return;
-  if (is_work_of_several(edge)) work_edges_.erase(work_edges_.iterator_to(edge));
+  if (is_work_of_several(edge)) unlink_work(edge);
   const auto leave_list = [&](auto& by_target, auto target) KEYWAY_REQUIRES(mutex_) {
     const auto waits_for_it = by_target.find(target);
     waits_for_it->second.erase(waits_for_it->second.iterator_to(edge));

@@ -21,7 +21,7 @@
 // Cost: the check takes constant time if few waits depend on the waiter or on its locks, and its target is not among them; or
 // if the target does not wait and needs nothing that waiters hold. Otherwise the check follows the edges from the target, as it
 // does if one of those waits is of an operation that holds more than Operation::kKnownLocks locks.
-// Each check also looks at all waits for work of several operations: drains in tasks and nested runs, of which there are few.
+// A wait for work of several operations, as a drain in a task, is searched. The check of a wait in its scope also looks at it.
 //
 // A process has one graph, because a cycle may pass through several executors and through locks.
 //
@@ -30,6 +30,7 @@
 // asks locks for their holders.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <limits>
 #include <map>
@@ -94,6 +95,13 @@ class WantedWork {
   virtual bool includes(const detail::TaskCore* /*task*/, const WantedWork* /*wanted*/) const {
     return false;
   }
+  // If operation() is 0: all tasks that includes() may be true for are of these groups or executors, as long as the work is
+  // wanted. So the waits of other tasks need not look at it.
+  struct Scope {
+    const detail::TaskOwner* owner = nullptr;  // null: no scope
+    std::string_view key{};                    // empty: all groups
+  };
+  virtual std::array<Scope, 2> scopes() const { return {}; }
   // The executor, if the work is all tasks of an executor; otherwise null.
   virtual const void* all_tasks_of() const { return nullptr; }
   virtual std::string name() const = 0;
@@ -262,6 +270,7 @@ class WaitGraph {
     bool unused() const { return holders.empty() && targets == 0; }
   };
 
+  // An empty key stands for all lanes of the owner.
   static LaneId lane_id(const detail::TaskOwner& owner, std::string_view key);
   static LaneId lane_id(const detail::TaskCore& task) {
     return lane_id(task.owner(), task.group_key());
@@ -282,6 +291,8 @@ class WaitGraph {
   bool threads_are_scarce(const Scheduler* scheduler) const KEYWAY_REQUIRES(mutex_);
   std::uint64_t held_in(LaneId lane) const KEYWAY_REQUIRES(mutex_);
   static bool is_work_of_several(const Edge& edge);
+  void link_work(const Edge& edge) KEYWAY_REQUIRES(mutex_);
+  void unlink_work(const Edge& edge) KEYWAY_REQUIRES(mutex_);
   bool closes_no_cycle(const Edge& edge) const KEYWAY_REQUIRES(mutex_);
   // Whether all waits that depend on this one are waits for its waiter, or for locks that its operation holds.
   bool only_waits_for_waiter_depend_on(const Edge& edge) const KEYWAY_REQUIRES(mutex_);
@@ -338,8 +349,8 @@ class WaitGraph {
   std::unordered_map<const Scheduler*, ThreadList> blocked_ KEYWAY_GUARDED_BY(mutex_);
   // Lanes of waiters that would have given their permits back if a thread had come free for their return.
   std::unordered_set<LaneId> short_of_threads_ KEYWAY_GUARDED_BY(mutex_);
-  // The edges for work of several operations. Such an edge depends on each edge that its work includes.
-  EdgeList<&Edge::target_hook_> work_edges_ KEYWAY_GUARDED_BY(mutex_);
+  // The edges for work of several operations, by its scopes. Such an edge depends on each edge that its work includes.
+  std::unordered_map<LaneId, std::unordered_set<const Edge*>> work_edges_ KEYWAY_GUARDED_BY(mutex_);
   std::uint64_t searches_ KEYWAY_GUARDED_BY(mutex_) = 0;
   std::uint64_t shrinks_ KEYWAY_GUARDED_BY(mutex_) = 0;  // how often a lane has lost room
 };

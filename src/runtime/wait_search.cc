@@ -89,12 +89,19 @@ bool WaitGraph::closes_no_cycle(const Edge& edge) const {
     return true;
   };
   const auto add_waits_for_work_with = [&](const Edge& one) KEYWAY_REQUIRES(mutex_) {
-    for (const Edge& wait : work_edges_) {
-      const auto end = depend.begin() + static_cast<std::ptrdiff_t>(count);
-      if (!wait.work->includes(one.waiter, one.work)) continue;
-      if (std::find(depend.begin(), end, &wait) != end) continue;
-      if (count == kFew) return false;
-      depend[count++] = &wait;
+    if (work_edges_.empty()) return true;
+    const detail::TaskOwner& owner = one.waiter->owner();
+    for (const LaneId scope : {lane_id(*one.waiter), lane_id(owner, {})}) {
+      const auto waits = work_edges_.find(scope);
+      if (waits == work_edges_.end()) continue;
+      if (waits->second.size() > kFew) return false;
+      for (const Edge* wait : waits->second) {
+        const auto end = depend.begin() + static_cast<std::ptrdiff_t>(count);
+        if (!wait->work->includes(one.waiter, one.work)) continue;
+        if (std::find(depend.begin(), end, wait) != end) continue;
+        if (count == kFew) return false;
+        depend[count++] = wait;
+      }
     }
     return true;
   };

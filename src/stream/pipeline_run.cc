@@ -1,4 +1,5 @@
 // A pipeline's run: its begin, its end, and its pauses.
+#include <array>
 #include <string>
 #include <utility>
 
@@ -20,6 +21,10 @@ class Pipeline::Engine::Run final : public WantedWork {
     const detail::TaskOwner* owner = &task->owner();
     return owner == &engine_.executor_->owner() ||
            (engine_.calls_ && owner == &engine_.calls_->owner());
+  }
+  std::array<Scope, 2> scopes() const override {
+    return {{{.owner = &engine_.executor_->owner()},
+             {.owner = engine_.calls_ ? &engine_.calls_->owner() : nullptr}}};
   }
   std::string name() const override { return "the end of a pipeline's run"; }
 

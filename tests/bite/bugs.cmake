@@ -1430,3 +1430,35 @@ plant_bug(flood_stays "times that were sampled in a flood are sampled until as m
   src/runtime/sampled_times.cc
   [[} else if (floods && time]]
   [[} else if (floods && !planted("flood_stays") && time]])
+
+plant_bug(lower_limit_within_a_turn "a lower global limit does not hold for the next tasks of a worker's turn"
+  src/groups/global_gate.cc
+  [[limit_ = limit;
+  over_.store(in_flight_ > limit_]]
+  [[limit_ = limit;
+  if (!planted("lower_limit_within_a_turn")) over_.store(in_flight_ > limit_]])
+
+plant_bug(queued_replacement_unseen "waiting tasks keep their permits when a costlier task takes the place of a queued one"
+  src/groups/group_conflation.cc
+  [[if (took && Intake::is_costly(task) && lane->take_need_grew()) {]]
+  [[if (took && Intake::is_costly(task) && lane->take_need_grew() && !planted("queued_replacement_unseen")) {]])
+
+plant_bug(known_locks_of_many "an operation that has held many locks counts as holding only the first ones"
+  include/keyway/detail/operation.h
+  [[    } else {
+      forget_known_locks();
+    }]]
+  [[    } else if (!planted("known_locks_of_many")) {
+      forget_known_locks();
+    }]])
+
+plant_bug(log_within_release "the log of a release runs when the lock does not count as held any more"
+  src/locks/key_locks.cc
+  [[  // User code, while the lock is held]]
+  [[  if (planted("log_within_release")) detail::CurrentTaskScope::current().count_release(guard.operation_, table_->lock_id(guard.entry_->hash));
+  // User code, while the lock is held]]
+  AND
+  [[  operation.count_release(guard.operation_, table_->lock_id(guard.entry_->hash));
+  const auto options = options_;]]
+  [[  if (!planted("log_within_release")) operation.count_release(guard.operation_, table_->lock_id(guard.entry_->hash));
+  const auto options = options_;]])

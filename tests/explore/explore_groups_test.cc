@@ -124,6 +124,39 @@ TEST(ExploreGroups, StatsWhileTheGateLooksForTheOldest) {
   expect_holds<StatsWhileOldestFirst>("GlobalGate", kThreeThreads);
 }
 
+// A task lowers the global limit while another group's task runs, and the next task of its own group could begin in the same turn.
+class LimitLoweredWithinATurn final : public GroupScenario {
+ public:
+  LimitLoweredWithinATurn() : GroupScenario(1, {.global_max_in_flight = 2}) {}
+  void client(int) override {
+    auto other = executor().submit("b", "1", [this] {
+      runs_ = true;
+      began_.set();
+      lowered_.wait("the lower limit");
+      yield();
+      runs_ = false;
+    });
+    auto lowers = executor().submit("a", "1", [this] {
+      began_.wait("the other group's task");
+      (void)executor().set_global_limit(1);
+      lowered_.set();
+    });
+    auto next = executor().submit("a", "2", [this] {
+      require(!runs_, "a task began beside another one after the limit was 1");
+    });
+    (void)other.join();
+    (void)lowers.join();
+    (void)next.join();
+  }
+
+ private:
+  Event began_, lowered_;
+  bool runs_ = false;
+};
+TEST(ExploreGroups, ALowerGlobalLimitHoldsWithinATurn) {
+  expect_holds<LimitLoweredWithinATurn>("GlobalGate", kThreeThreads);
+}
+
 // Three threads of the scheduler could run more than the limit. A task that is submitted when the limit is down runs alone.
 class GlobalLimitChanges final : public GroupScenario {
  public:
