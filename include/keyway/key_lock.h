@@ -18,6 +18,10 @@ namespace keyway {
 //   KeyLock lock(locks, "project-42");
 //   std::unique_lock held(lock, 100ms);
 //
+// For several keys prefer KeyLocks::lock_all(), which locks them in one order. std::scoped_lock and std::lock() lock one, try
+// the others, and begin again if one is held: a lock that goes to its waiters in the order of arrival is hardly ever free
+// under load, so they try very often.
+//
 // Thread safety: every method from any thread.
 // Lifetime: must not outlive its KeyLocks.
 class KeyLock {

@@ -34,7 +34,7 @@ AsyncLock::AsyncLock(LockTable& table, std::string_view key, std::size_t hash, L
 AsyncLock::~AsyncLock() {
   if (coroutine_ == nullptr) return;
   on_stop_.reset();  // waits for a callback that runs elsewhere just now
-  const bool stood_in_line = entry == nullptr || table_.withdraw(hash_, *this);
+  const bool stood_in_line = entry == nullptr || wait_.leave_line();
   KEYWAY_CHECK(
       stood_in_line,
       "a coroutine is destroyed that is about to go on, because its wait for a lock is over");
@@ -47,7 +47,7 @@ bool AsyncLock::begin(std::coroutine_handle<> coroutine) {
     on_stop_.emplace(context_->stop, OnStop{this});
   }
   const Result<void> begun = wait_.begin(/*blocks=*/false);
-  if (!begun && table_.withdraw(hash_, *this)) {
+  if (!begun && wait_.leave_line()) {
     coroutine_ = nullptr;
     throw Exception(begun.error());
   }
@@ -74,7 +74,7 @@ LockTable::Held AsyncLock::end() {
 }
 
 void AsyncLock::stop() {
-  if (table_.withdraw(hash_, *this, /*cancels=*/true)) leave_line();
+  if (wait_.leave_line(/*cancels=*/true)) leave_line();
 }
 
 void AsyncLock::leave_line() {

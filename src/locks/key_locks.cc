@@ -137,13 +137,13 @@ KeyLocks::Guard KeyLocks::lock_waiting(std::string_view key, std::size_t hash,
   detail::LockWait wait(*table_, key, hash, waiter);
   waiter.begin_clock(operation.scheduler());
   if (const Result<void> begun = wait.begin(/*blocks=*/true); !begun) {
-    if (table_->withdraw(hash, waiter)) throw Exception(begun.error());
+    if (wait.leave_line()) throw Exception(begun.error());
   }
   if (wait.stands_in_line()) {
     const bool is_first = wait.entered() == LockTable::Entered::kIsFirst;
     const WaitEnd end = waiter.wait(is_first, until, stop);
     if (end != WaitEnd::kDone) {
-      if (table_->withdraw(hash, waiter)) {
+      if (wait.leave_line()) {
         wait.end();
         if (end == WaitEnd::kTimedOut) return {};
         throw_wait_ended(key, end);

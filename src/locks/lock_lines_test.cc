@@ -183,7 +183,11 @@ TEST(LockLine, AWaitLooksPastAWaiterThatWasRefused) {
     return detail::holders_in_the_way(*of, operations[2], LockMode::kExclusive, &last);
   });
   EXPECT_EQ(std::count(in_the_way.begin(), in_the_way.end(), operations[0].id()), 1);
-  for (BareWaiter* waiter : {&first, &refused, &last}) EXPECT_TRUE(table.withdraw(hash, *waiter));
+  for (BareWaiter* waiter : {&first, &refused, &last}) {
+    detail::LockTable::News news;
+    EXPECT_TRUE(table.withdraw(hash, *waiter, /*cancels=*/false, news));
+    news.tell();
+  }
   table.release({entry, holder.id(), LockMode::kExclusive});
 }
 

@@ -186,21 +186,17 @@ LockTable::Entered LockTable::acquire_or_wait(std::string_view key, std::size_t 
   return entry->waiters.front() == &waiter ? Entered::kIsFirst : Entered::kWaits;
 }
 
-bool LockTable::withdraw(std::size_t hash, LockWaiter& waiter, bool cancels) {
+bool LockTable::withdraw(std::size_t hash, LockWaiter& waiter, bool cancels, News& news) {
   Shard& shard = shard_of(hash);
-  News news;
-  {
-    SpinGuard guard(shard.lock);
-    if (waiter.entry == nullptr && cancels) {
-      waiter.cancelled = true;
-      return false;
-    }
-    if (!WaiterList::linked(waiter)) return false;
-    WaiterList::unlink(waiter);
-    waiter.cancelled = cancels;
-    news = pass_on(shard, *waiter.entry);
+  SpinGuard guard(shard.lock);
+  if (waiter.entry == nullptr && cancels) {
+    waiter.cancelled = true;
+    return false;
   }
-  news.tell();
+  if (!WaiterList::linked(waiter)) return false;
+  WaiterList::unlink(waiter);
+  waiter.cancelled = cancels;
+  news = pass_on(shard, *waiter.entry);
   return true;
 }
 

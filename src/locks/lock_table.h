@@ -80,8 +80,14 @@ class LockTable {
   // Who has to wait stands in line behind all others, or before them if it holds the lock in some way already.
   enum class Entered { kHasIt, kIsFirst, kWaits, kCancelled };  // kIsFirst: in line
   Entered acquire_or_wait(std::string_view key, std::size_t hash, LockWaiter& waiter);
+  // The waiters that a change concerns. The caller of the change tells them, under no lock.
+  struct News {
+    Waiter* granted = nullptr;  // a chain by `next`
+    const detail::Atomic<std::uint32_t>* comes_first = nullptr;
+    void tell() const;
+  };
   // True if it still stood in line. If it `cancels`, it does not get into it later either.
-  bool withdraw(std::size_t hash, LockWaiter& waiter, bool cancels = false);
+  bool withdraw(std::size_t hash, LockWaiter& waiter, bool cancels, News& news);
 
   // What one hold was, as long as it is not given back.
   struct Held {
@@ -135,13 +141,6 @@ class LockTable {
     std::unique_ptr<LockEntry*[]> buckets KEYWAY_GUARDED_BY(lock);
     std::uint32_t bucket_count KEYWAY_GUARDED_BY(lock) = 0;  // 0, or a power of two
     std::uint32_t in_buckets KEYWAY_GUARDED_BY(lock) = 0;
-  };
-
-  // Those who are to hear of a change, when the shard's lock is free.
-  struct News {
-    Waiter* granted = nullptr;  // a chain by `next`
-    const detail::Atomic<std::uint32_t>* comes_first = nullptr;
-    void tell() const;
   };
 
   const Shard& shard_of(std::size_t hash) const { return shards_[(hash >> 48) % kShards]; }

@@ -21,6 +21,16 @@ Result<void> LockWait::begin(bool blocks) {
   return {};
 }
 
+// A search takes only the next waiter ahead of a waiter, and the holders of the lock from that one's own wait. If the one
+// ahead left the line between the two, the search would miss the holders.
+bool LockWait::leave_line(bool cancels) {
+  LockTable::News news;
+  const bool left = WaitGraph::instance().between_searches(
+      [&] { return table_.withdraw(hash_, waiter_, cancels, news); });
+  news.tell();
+  return left;
+}
+
 void LockWait::end(Wakeup& wakeup) { linked_ != nullptr ? linked_->end(wakeup) : wakeup.wake(); }
 
 void LockWait::end() {

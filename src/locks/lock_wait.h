@@ -26,6 +26,8 @@ class LockWait final : private WantedLock {
   // (kWaitCycle, kNoThread) if the wait would never end: the caller then withdraws from the line,
   // unless it was given the lock meanwhile.
   Result<void> begin(bool blocks);
+  // Takes the waiter out of the line. False if it does not stand there. `cancels`: see LockTable::withdraw().
+  bool leave_line(bool cancels = false);
   LockTable::Entered entered() const { return entered_; }
   bool stands_in_line() const {
     return entered_ == LockTable::Entered::kIsFirst || entered_ == LockTable::Entered::kWaits;

@@ -41,7 +41,7 @@ struct Operations {
   std::unordered_map<std::uint64_t, Known> by_id KEYWAY_GUARDED_BY(mutex);
   // The operations of tasks that have left locks.
   std::unordered_map<const TaskCore*, std::uint64_t> left KEYWAY_GUARDED_BY(mutex);
-  std::atomic<std::size_t> left_count{0};  // written under the mutex
+  Atomic<std::size_t> left_count{0};  // written under the mutex
 };
 
 // What is known of the locks of parts.

@@ -200,6 +200,12 @@ class WaitGraph {
 
   // Waits for a running search, which may call the owner of a task that was not done when it looked.
   void wait_for_searches() KEYWAY_EXCLUDES(mutex_) { const MutexLock lock(mutex_); }
+  // Calls `change` while no search runs: for changes that a search must see as a whole, or not at all.
+  template <class Change>
+  auto between_searches(Change change) KEYWAY_EXCLUDES(mutex_) {
+    const MutexLock lock(mutex_);
+    return change();
+  }
 
   // Whether the operation or a part of it waits.
   bool has_waits(std::uint64_t operation) KEYWAY_EXCLUDES(mutex_);

@@ -338,9 +338,9 @@ plant_bug(lock_refusal_silent "a lock's waiter that is refused does not let thos
 plant_bug(lock_withdraw_silent "a lock's waiter that gives up does not let those behind it go on"
   src/locks/lock_table.cc
   [[waiter.cancelled = cancels;
-    news]]
+  news]]
   [[waiter.cancelled = cancels;
-    if (!planted("lock_withdraw_silent")) news]])
+  if (!planted("lock_withdraw_silent")) news]])
 
 plant_bug(pump_check_then_store "a pump goes idle by a check and a store, and a wake between them is lost"
   src/stream/pump.h
@@ -1462,3 +1462,10 @@ plant_bug(log_within_release "the log of a release runs when the lock does not c
   const auto options = options_;]]
   [[  if (!planted("log_within_release")) operation.count_release(guard.operation_, table_->lock_id(guard.entry_->hash));
   const auto options = options_;]])
+
+plant_bug(line_left_in_a_search "a waiter leaves the line of a lock while the wait of one behind it is checked"
+  src/locks/lock_wait.cc
+  [[  const bool left = WaitGraph::instance().between_searches(
+      [&] { return table_.withdraw(hash_, waiter_, cancels, news); });]]
+  [[  const auto withdraw = [&] { return table_.withdraw(hash_, waiter_, cancels, news); };
+  const bool left = planted("line_left_in_a_search") ? withdraw() : WaitGraph::instance().between_searches(withdraw);]])

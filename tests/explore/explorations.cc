@@ -197,8 +197,10 @@ TEST(KeptSchedules, BelongToTestsOfThisProgram) {
       tests.insert(std::string(suite.name()) + "." + suite.GetTestInfo(j)->name());
     }
   }
+  std::set<std::string> bugs;
   for (const KeptSchedule& kept : kKeptSchedules) {
     EXPECT_TRUE(tests.contains(kept.test)) << kept.test << ", of the bug " << kept.bug;
+    EXPECT_TRUE(bugs.insert(kept.bug).second) << kept.bug << " is listed twice";
   }
 }
 
