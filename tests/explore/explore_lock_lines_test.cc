@@ -17,6 +17,7 @@ class LeavesTheLineInASearch final : public GroupScenario {
     if (number == 1) {
       stands_in_line_.wait("the coroutine");
       ahead_.cancel();
+      cancelled_.set();
       return;
     }
     KeyLocks::Guard guard = locks_.lock("k");
@@ -28,7 +29,9 @@ class LeavesTheLineInASearch final : public GroupScenario {
       });
       scheduler().post(in_line_);
       task = executor().submit("wants", [this] {
-        return is_refused([this] { const KeyLocks::Guard mine = locks_.lock("k"); });
+        const bool refused = is_refused([this] { const KeyLocks::Guard mine = locks_.lock("k"); });
+        cancelled_.wait("the end of the cancellation");
+        return refused;
       });
     }
     bool refused = false;
@@ -39,10 +42,15 @@ class LeavesTheLineInASearch final : public GroupScenario {
   }
 
  private:
+  // Keeps a thread: the coroutine must not go on before the stop request is over, because it would wait for that inside the
+  // standard library.
   struct InLine final : Runnable {
-    explicit InLine(Event& of) : event(of) {}
-    void run(Turn&) override { event.set(); }
-    Event& event;
+    explicit InLine(LeavesTheLineInASearch& its) : of(its) {}
+    void run(Turn&) override {
+      of.stands_in_line_.set();
+      of.cancelled_.wait("the end of the cancellation");
+    }
+    LeavesTheLineInASearch& of;
   };
   template <class Call>
   static bool is_refused(Call call) {
@@ -56,8 +64,8 @@ class LeavesTheLineInASearch final : public GroupScenario {
   }
 
   KeyLocks locks_;
-  Event stands_in_line_;
-  InLine in_line_{stands_in_line_};
+  Event stands_in_line_, cancelled_;
+  InLine in_line_{*this};
   TaskHandle<void> ahead_;
 };
 TEST(ExploreLockLines, AWaiterLeavesTheLineWhileOneBehindItIsChecked) {
