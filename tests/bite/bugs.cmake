@@ -964,8 +964,14 @@ plant_bug(close_looks_once "an executor is destroyed although a turn in progress
 
 plant_bug(timer_cancel_returns_early "cancelling a timer does not wait until it has fired on the timer thread"
   src/runtime/timer_queue.cc
-  [[while (firing_ == &timer &&]]
-  [[while (!planted("timer_cancel_returns_early") && firing_ == &timer &&]])
+  [[if (firing_ != &timer ||]]
+  [[if (planted("timer_cancel_returns_early") || firing_ != &timer ||]])
+
+plant_bug(timer_cancel_looks_once "cancelling a timer while it fires misses that its fire() has added it again"
+  src/runtime/timer_queue.cc
+  [[fired_.wait(mutex_);]]
+  [[fired_.wait(mutex_);
+    if (planted("timer_cancel_looks_once")) return was_queued;]])
 
 plant_bug(coroutine_ends_unsearched "a coroutine outside of tasks ends while a search uses its scheduler"
   src/runtime/operation.cc

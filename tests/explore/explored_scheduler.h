@@ -42,11 +42,16 @@ class ExploredScheduler final : public Scheduler {
   }
   bool cancel_timer(Timer& timer) override {
     yield();
-    const bool cancelled =
-        std::erase_if(timers_, [&](const Queued& queued) { return queued.timer == &timer; }) > 0;
-    wait_until("a timer that fires",
-               [&] { return firing_ != &timer || firing_thread_ == this_thread(); });
-    return cancelled;
+    const auto remove = [&] {
+      return std::erase_if(timers_, [&](const Queued& queued) { return queued.timer == &timer; }) >
+             0;
+    };
+    bool was_queued = remove();
+    while (firing_ == &timer && firing_thread_ != this_thread()) {
+      wait_until("a timer that fires", [&] { return firing_ != &timer; });
+      was_queued = remove() || was_queued;  // its fire() may have added it
+    }
+    return was_queued;
   }
 
   bool wait_for_turns_in_progress(const TimePoint*) override {
