@@ -147,6 +147,7 @@ class Pipeline::Engine final : private Pump, private Timer {
   bool settled_untried(Item& item);
   Judged judge(Item& item, Tries& tries, const Outcome& outcome);
   Task<std::optional<Outcome>> attempt(Item* item, Attempt attempt);
+  static std::string reason_of(const Outcome& outcome);
   Outcome call_plain(const Record& record, const Attempt& attempt);
   Task<Outcome> call_coroutine(const Record* record, Attempt attempt);
   Task<std::optional<Outcome>> call_in_group(Item* item, Attempt attempt);

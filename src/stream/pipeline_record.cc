@@ -23,6 +23,13 @@ Outcome Pipeline::Engine::outcome_of(std::exception_ptr thrown) {
   }
 }
 
+// For people: a handler need not give a reason.
+std::string Pipeline::Engine::reason_of(const Outcome& outcome) {
+  if (!outcome.reason.empty()) return outcome.reason;
+  return outcome.kind == Outcome::kFailed ? "the handler gave up on it"
+                                          : "the handler asked for a retry";
+}
+
 // Most records are done by their first try, without waiting for anything: they need no large frame.
 // It must not throw: a failed task has no TaskEnd that wakes the pump.
 Task<Pipeline::Engine::TaskEnd> Pipeline::Engine::process(Item* in_flight) {
@@ -231,8 +238,9 @@ void Pipeline::Engine::bury(Item& item, const Tries& tries, const Outcome& outco
   const Storing storing(*this);
   if (!storing) return;
   const Record& record = item.record();
+  const std::string reason = reason_of(outcome);
   if (options_.dead_letters == nullptr) {
-    return fail({ErrorCode::kIo, source_.place_of(record) + ": " + outcome.reason +
+    return fail({ErrorCode::kIo, source_.place_of(record) + ": " + reason +
                                      ", and there is nowhere to put dead letters"});
   }
   const std::string source = source_.name();
@@ -243,7 +251,7 @@ void Pipeline::Engine::bury(Item& item, const Tries& tries, const Outcome& outco
                                                       .id = id,
                                                       .unique_id = unique_id,
                                                       .attempts = tries.number,
-                                                      .cause = outcome.reason,
+                                                      .cause = reason,
                                                       .exit = outcome.exit,
                                                       .stderr_tail = outcome.stderr_tail,
                                                       .first = tries.first,
