@@ -130,7 +130,7 @@ class Pipeline::Engine final : private Pump, private Timer {
   bool is_revoking();
   void commit_if_due();
   bool commit();
-  void close_source();
+  Result<void> close_source();
   void begin_end_if_due() KEYWAY_EXCLUDES(failure_mutex_);
   void resume_all() KEYWAY_EXCLUDES(paused_mutex_);
   void begin_end(PipelineEnd::Why why);
