@@ -20,7 +20,7 @@ namespace keyway {
 
 struct BatchOptions {
   enum Kind {
-    kDistinctKeys,  // no two records of the same key
+    kDistinctKeys,  // no two records of a key of which one runs at a time, as by default
     kOneKey,        // of one key, in order; with Order::kPartition, of one partition
   } of = kDistinctKeys;
   int most = 100;  // records; at least 1

@@ -17,6 +17,8 @@ constexpr std::size_t kRecordsPerPoll = 256;
 constexpr int kPollsPerStep = 4;
 constexpr std::size_t kLongestKey = 4096;
 constexpr int kMostCommitFailures = 5;
+// The highest rate that a policy may have.
+constexpr RateLimit kNoRate{.per_second = 9e9, .burst = kUnlimited};
 
 // Who was full has room again when a fourth is free: not to go to and fro with every record.
 constexpr std::uint64_t low(std::uint64_t high) { return high - high / 4; }
@@ -45,16 +47,16 @@ decltype(GroupPolicy::groups) limits_by_group(const PipelineOptions& options,
 GroupPolicy key_policy(const PipelineOptions& options, bool has_two_levels) {
   GroupPolicy policy;
   policy.oldest_first = true;
-  if (!has_two_levels) {
-    policy.global_max_in_flight = options.concurrency;
-    policy.groups = limits_by_group(options, {});
-  }
+  if (!has_two_levels) policy.global_max_in_flight = options.concurrency;
+  if (!options.by_group) policy.groups = limits_by_group(options, {});
   policy.default_group = {.max_concurrency = options.key_concurrency,
                           .queue_threshold = options.max_in_flight_per_key,
                           .rate = options.key_rate};
   policy.groups[std::string(kUnorderedGroup)] = {
       .max_concurrency = has_two_levels ? kUnlimited : options.concurrency,
       .queue_threshold = kUnlimited};
+  // Records without a key have none of key_rate: without this, their group would have the default one.
+  if (options.key_rate) policy.groups[std::string(kUnorderedGroup)].rate = kNoRate;
   return policy;
 }
 
@@ -63,7 +65,7 @@ GroupPolicy call_policy(const PipelineOptions& options) {
   GroupPolicy policy;
   policy.oldest_first = true;
   policy.global_max_in_flight = options.concurrency;
-  policy.groups = limits_by_group(options, kUnlimited);
+  if (options.by_group) policy.groups = limits_by_group(options, kUnlimited);
   policy.default_group = {.max_concurrency = options.group_concurrency};
   policy.groups[std::string(kUnorderedGroup)] = {.max_concurrency = options.concurrency};
   return policy;

@@ -1130,9 +1130,9 @@ plant_bug(key_pauses_cross "of two calls for one key at once, pause_key() and re
 plant_bug(group_calls_plus_one "a pipeline with by_group handles one record more at once than concurrency"
   src/stream/pipeline_engine.cc
   [[policy.global_max_in_flight = options.concurrency;
-  policy.groups = limits_by_group(options, kUnlimited);]]
+  if (options.by_group) policy.groups]]
   [[policy.global_max_in_flight = options.concurrency + (planted("group_calls_plus_one") ? 1 : 0);
-  policy.groups = limits_by_group(options, kUnlimited);]])
+  if (options.by_group) policy.groups]])
 
 plant_bug(commit_every_ignored "a pipeline commits by time only, however many records are done"
   src/stream/pipeline_engine.cc
