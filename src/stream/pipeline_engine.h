@@ -105,7 +105,9 @@ class Pipeline::Engine final : private Pump, private Timer {
   bool read();
   Result<Polled> poll_safely();
   Result<void> commit_safely(std::span<const Progress> progress);
-  void take_in(PartitionEvent& event);
+  using Partitions = std::set<PartitionId>;
+  void take_in(std::vector<PartitionEvent>& events);
+  void take_in(PartitionEvent& event, Partitions& given_up);
   void take_in(std::vector<Record>& records);
   Error misplaced(const Record& record, const char* why) const;
   std::string place_of(const Record& record) const;
@@ -114,7 +116,7 @@ class Pipeline::Engine final : private Pump, private Timer {
   Result<bool> classify_safely(Record& record);
   void show() KEYWAY_EXCLUDES(shown_mutex_);
   bool is_paused_by_user(PartitionId id) KEYWAY_EXCLUDES(shown_mutex_);
-  void give_up(Partition& partition);
+  void drop_unposted(const Partitions& given_up);
   void drop(const Partition::Held& held) {
     ++dropped_;
     bytes_.fetch_sub(held.record.value.size());

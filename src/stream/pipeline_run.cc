@@ -104,7 +104,7 @@ void Pipeline::Engine::begin_end(PipelineEnd::Why why) {
     for (const Partition::Held& held : records) drop(held);
   }
   aside_.clear();
-  for (auto& [id, partition] : partitions_) give_up(*partition);
+  for (auto& [id, partition] : partitions_) partition->give_up();
   // A paused key would keep its records for ever, and a rate for long. They find that their partition is given up.
   resume_all();
   executor_->end_rates();

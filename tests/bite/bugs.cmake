@@ -1119,8 +1119,10 @@ plant_bug(unclassified_overtaken "records behind one that cannot be classified a
 
 plant_bug(assigned_again_not_given_up "a partition that is assigned again goes on with the records of before, too"
   src/stream/pipeline_engine.cc
-  [[if (found != partitions_.end()) give_up(*found->second);]]
-  [[if (found != partitions_.end() && !planted("assigned_again_not_given_up")) give_up(*found->second);]])
+  [[if (found != partitions_.end()) {
+    found->second->give_up();]]
+  [[if (found != partitions_.end() && !(planted("assigned_again_not_given_up") && event.kind == PartitionEvent::kAssigned)) {
+    found->second->give_up();]])
 
 plant_bug(key_pauses_cross "of two calls for one key at once, pause_key() and resume_key(), the executor may hear the older one last"
   src/stream/pipeline_run.cc
