@@ -24,7 +24,8 @@ struct BatchOptions {
     kOneKey,        // of one key, in order; with Order::kPartition, of one partition
   } of = kDistinctKeys;
   int most = 100;  // records; at least 1
-  // kDistinctKeys: how long the first may wait for others; at least 0
+  // kDistinctKeys: how long the first may wait for others; at least 0. Records do not wait for others
+  // once their partition is revoked or the run is to end.
   Duration linger = std::chrono::milliseconds(5);
 };
 

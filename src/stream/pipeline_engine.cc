@@ -203,6 +203,7 @@ void Pipeline::Engine::take_in(std::vector<PartitionEvent>& events) {
   for (PartitionEvent& event : events) take_in(event, given_up);
   if (given_up.empty()) return;
   drop_unposted(given_up);
+  if (batch_line_ != nullptr) batch_line_->let_dropped_go();
 }
 
 void Pipeline::Engine::take_in(PartitionEvent& event, Partitions& given_up) {

@@ -85,9 +85,10 @@ class Pipeline::Engine final : private Pump, private Timer {
   class Run;
   class Measured;  // an attempt, while it lives
   class Storing;   // a use of the source or of a store by a record
-  struct BatchMember;
+  class BatchMember;
   class TaskEnd;
   struct Tried;      // with its record
+  class AnyDropped;  // of the partitions of a batch
   class BatchLine;   // records that have their turn, and wait for others to be handled with
   class KeyBacklog;  // records by key, for who takes several of them
 
@@ -146,10 +147,10 @@ class Pipeline::Engine final : private Pump, private Timer {
   Attempt begin_try(Tries& tries, TimePoint queued) const;
   enum class Judged { kOver, kAgain };
   static Outcome outcome_of(std::exception_ptr thrown);
+  static std::string reason_of(const Outcome& outcome);
   bool settled_untried(Item& item);
   Judged judge(Item& item, Tries& tries, const Outcome& outcome);
   Task<std::optional<Outcome>> attempt(Item* item, Attempt attempt);
-  static std::string reason_of(const Outcome& outcome);
   Outcome call_plain(const Record& record, const Attempt& attempt);
   Task<Outcome> call_coroutine(const Record* record, Attempt attempt);
   Task<std::optional<Outcome>> call_in_group(Item* item, Attempt attempt);
@@ -161,7 +162,7 @@ class Pipeline::Engine final : private Pump, private Timer {
   void settle_or_keep(std::list<Tried>& batch, const std::vector<Outcome>& outcomes);
   Task<void> run_batch(std::vector<BatchMember*> members);
   Task<std::vector<Outcome>> call_batch(std::span<const Batch::Member> members);
-  Task<void> rest(Partition* partition, Duration duration);
+  Task<void> rest(std::stop_token dropped, Duration duration);
   Duration backoff(int attempts) KEYWAY_EXCLUDES(random_mutex_);
   Duration until_rate_allows() KEYWAY_EXCLUDES(rate_mutex_);
   void bury(Item& item, const Tries& tries, const Outcome& outcome);

@@ -62,13 +62,13 @@ Task<void> Pipeline::Engine::process_in_turns(Item* in_flight, Tries tries) {
   TimePoint queued = item.since();
   while (true) {
     if (tries.number > 0) {
-      co_await rest(&partition, tries.wait);
+      co_await rest(partition.drop.get_token(), tries.wait);
       if (item.entry() != nullptr) item.entry()->set_retrying(false);
       queued = handling_.now();
     }
     if (options_.rate) {
       const Duration wait = until_rate_allows();
-      if (wait > Duration::zero()) co_await rest(&partition, wait);
+      if (wait > Duration::zero()) co_await rest(partition.drop.get_token(), wait);
     }
     if (partition.is_dropped() || halts_) co_return;
     const Attempt now = begin_try(tries, queued);
@@ -142,7 +142,7 @@ Task<std::optional<Outcome>> Pipeline::Engine::attempt(Item* item, Attempt attem
   std::exception_ptr thrown;
   try {
     if (batch_line_ != nullptr) {
-      BatchMember member{.partition = &item->partition(), .seen = {&item->record(), attempt}};
+      BatchMember member(*batch_line_, item->partition(), {&item->record(), attempt});
       co_await batch_line_->join(&member);
       co_return std::move(member.outcome);
     }
@@ -203,12 +203,12 @@ Task<Outcome> Pipeline::Engine::call_coroutine(const Record* record, Attempt att
   co_return retry(in_time ? "it gave no outcome" : "it took longer than its timeout");
 }
 
-// Holds its key, and nothing else. Ends at once if the partition is dropped.
-Task<void> Pipeline::Engine::rest(Partition* partition, Duration duration) {
+// Holds its key, and nothing else. Ends at once if the partition is dropped, whose stop token this is.
+Task<void> Pipeline::Engine::rest(std::stop_token dropped, Duration duration) {
   const auto sleep = [](Duration time) -> Task<void> { co_await sleep_for(time); };
   const std::unique_ptr<detail::TaskWait> resting = co_await detail::BeginRest{};
   try {
-    co_await detail::with_stop(partition->drop.get_token(), sleep(duration));
+    co_await detail::with_stop(std::move(dropped), sleep(duration));
   } catch (const CancelledError&) {
   }
   co_await detail::EndRest(resting.get());

@@ -105,6 +105,7 @@ void Pipeline::Engine::begin_end(PipelineEnd::Why why) {
   }
   aside_.clear();
   for (auto& [id, partition] : partitions_) partition->give_up();
+  if (batch_line_ != nullptr) batch_line_->let_dropped_go();
   // A paused key would keep its records for ever, and a rate for long. They find that their partition is given up.
   resume_all();
   executor_->end_rates();

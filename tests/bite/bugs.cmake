@@ -1218,8 +1218,34 @@ plant_bug(letter_after_halt "a defective record that gets its turn after a halt 
 
 plant_bug(distinct_batch_after_halt "a batch of distinct keys is handled after a halt"
   src/stream/pipeline_batch.cc
-  [[if (member->partition->is_dropped() || halts_) continue;]]
-  [[if (member->partition->is_dropped() || (halts_ && !planted("distinct_batch_after_halt"))) continue;]])
+  [[if (member->partition.is_dropped() || halts_) continue;]]
+  [[if (member->partition.is_dropped() || (halts_ && !planted("distinct_batch_after_halt"))) continue;]])
+
+plant_bug(batch_timer_set_late "a record joins a batch before it sets the timer of the batch"
+  src/stream/pipeline_batch.cc
+  [[!is_dropped && waiting_.empty() && most > 1 && !member.has_timer();]]
+  [[!is_dropped && waiting_.empty() && most > 1 && !member.has_timer();
+    if (planted("batch_timer_set_late") && needs_timer) {
+      waiting_.push_back(&member);
+      mutex_.unlock();
+      member.set_timer();
+      return mutex_.lock();
+    }]])
+
+plant_bug(dropped_batch_lingers "records that wait for a full batch stay in line when their partition is revoked"
+  src/stream/pipeline_batch.cc
+  [[if (dropped.empty()) return;]]
+  [[if (dropped.empty() || planted("dropped_batch_lingers")) return;]])
+
+plant_bug(dropped_batch_timer_lost "records stay in a batch's line when the record with its timer has left"
+  src/stream/pipeline_batch.cc
+  [[batch = std::exchange(waiting_, {});  // the timer may]]
+  [[if (!planted("dropped_batch_timer_lost")) batch = std::exchange(waiting_, {});  // the timer may]])
+
+plant_bug(rest_ends_for_the_first "of a batch that rests, only the revoke of the first record's partition ends the rest"
+  src/stream/pipeline_batch.cc
+  [[if (!seen.insert(&partition).second) continue;]]
+  [[if (!seen.insert(&partition).second || (planted("rest_ends_for_the_first") && seen.size() > 1)) continue;]])
 
 plant_bug(rest_ends_for_all "the loss of a partition ends the rest of records of others in the same batch"
   src/stream/pipeline_batch.cc

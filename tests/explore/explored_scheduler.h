@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <array>
 #include <deque>
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -36,6 +37,7 @@ class ExploredScheduler final : public Scheduler {
 
   void add_timer(Timer& timer, TimePoint deadline) override {
     yield();
+    if (before_add_timer) before_add_timer(deadline);
     timers_.push_back({&timer, deadline});
     ++timers_changed_;
     changed();
@@ -90,6 +92,9 @@ class ExploredScheduler final : public Scheduler {
     stopping_ = true;
     changed();
   }
+  std::size_t timers() const { return timers_.size(); }
+  // For scenarios in which a timer is added late.
+  std::function<void(TimePoint deadline)> before_add_timer;
 
  private:
   struct Queued {
