@@ -20,11 +20,12 @@ namespace keyway {
 
 struct BatchOptions {
   enum Kind {
-    kDistinctKeys,  // no two records of the same key
+    kDistinctKeys,  // no two records of a key of which one runs at a time, as by default
     kOneKey,        // of one key, in order; with Order::kPartition, of one partition
   } of = kDistinctKeys;
   int most = 100;  // records; at least 1
-  // kDistinctKeys: how long the first may wait for others; at least 0
+  // kDistinctKeys: how long the first may wait for others; at least 0. Records do not wait for others
+  // once their partition is revoked or the run is to end.
   Duration linger = std::chrono::milliseconds(5);
 };
 

@@ -14,7 +14,9 @@ namespace keyway {
 
 struct Outcome {
   enum Kind { kDone, kRetry, kFailed } kind = kDone;
-  std::string reason{};             // of what is not done
+  // Why the record is not done. Empty: the dead letter says that the handler asked for a retry, or gave
+  // up on the record.
+  std::string reason{};
   std::optional<Duration> delay{};  // kRetry: instead of the backoff
   // Of a handler that is a program, if it is not done: for the dead letter.
   std::optional<int> exit{};

@@ -78,10 +78,11 @@ struct PipelineOptions {
   // Sets key, group or defect of each record that is read. False: the pipeline skips the record. An
   // error or an exception ends the pipeline. Called by one thread at a time.
   std::function<Result<bool>(Record&)> classify{};
-  // Besides the order of keys, limits for groups: a record runs when its group has room. Without, `limits` are those of
-  // keys by name.
+  // Besides the order of keys, limits for groups: a record runs when its group has room.
   bool by_group = false;
   int group_concurrency = 1;  // of groups that `limits` does not name
+  // With by_group: limits of groups by name. Without: limits of keys by name, which need Order::kKey, because in the other
+  // orders a key has no queue of its own.
   std::map<std::string, GroupLimits, std::less<>> limits{};
   BatchOptions
       batch{};  // for a handler that takes a Batch; `concurrency` counts batches then. Not with `by_group`.
@@ -99,14 +100,15 @@ struct PipelineOptions {
   std::uint64_t commit_every = 100'000;               // records, if that comes first
   Duration shutdown_wait = std::chrono::seconds(30);  // for what runs, on revoke and at the end
   std::optional<RateLimit> rate{};                    // of all records together
+  // Of each key; needs Order::kKey. It does not hold back records without a key: see `rate`.
   std::optional<RateLimit> key_rate{};
   // Ids (Source::unique_id_of) of records that were handled, for handlers that must not see one twice.
   std::shared_ptr<HandledIds> handled_ids{};
   std::uint64_t seed = 0;  // of the jitter; 0: a random one
 
-  // An error (kInvalidArgument) that names the first option out of range; the constructor of
-  // Pipeline throws it. Numbers are at least 1, except max_in_flight_per_key; commit_interval is
-  // above 0.
+  // An error (kInvalidArgument) that names the first option that is out of range, or that has no effect
+  // with the others: limits of keys, or key_rate, without Order::kKey. The constructor of Pipeline throws
+  // it. Numbers are at least 1, except max_in_flight_per_key; commit_interval is above 0.
   Result<void> validate() const;
 };
 

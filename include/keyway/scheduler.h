@@ -107,8 +107,9 @@ class Scheduler {
 
   // Fires once, not before `deadline`. REQUIRES: the timer is not waiting already.
   virtual void add_timer(Timer& timer, TimePoint deadline) = 0;
-  // True if the timer will not fire. False if it has fired already. Either way fire() is not
-  // running any more when this returns, unless this is called from within it.
+  // True if the timer was queued and will not fire; false if it has fired already. When this returns,
+  // the timer is not queued and fire() is not running, also if fire() has added the timer again
+  // meanwhile. Called from within fire(), it does not wait for that call.
   virtual bool cancel_timer(Timer& timer) = 0;
 
   // A blocking region: the calling thread, one of this scheduler's, is about to wait for other

@@ -7,7 +7,7 @@
 // its offset; anything else ends the pipeline with an error. So does an exception.
 //
 // Thread safety: all methods are called by the pipeline, one at a time; but name(), place_of(), id_of() and
-// unique_id_of() from any thread at any time, and `wake` too.
+// unique_id_of() from any thread at any time.
 // Lifetime: outlives the pipeline's run. It is not called after close(), although handlers may still run then.
 #pragma once
 
@@ -74,7 +74,10 @@ class Source {
     return name() + "/" + id_of(record);
   }
 
-  // Comes first. `wake`: may be called when there is something new.
+  // Comes first. `wake` may be called when there is something new, from any thread, until close() has
+  // returned, and never after that: the pipeline may then be destroyed. So close() waits for calls of
+  // `wake` in progress. `wake` waits for nothing of the source. If open() fails, close() is not called,
+  // and `wake` must not be called after open() has returned.
   virtual Result<void> open(std::function<void()> wake) = 0;
   // Appends what there is, without waiting: at most `most` records, of partitions that are not paused, and none of
   // what an assigned partition's progress says is done.
@@ -87,7 +90,8 @@ class Source {
   virtual void resume(PartitionId partition) = 0;
   // Where a partition ends at this moment, if that is known: for metrics.
   virtual std::optional<Offset> end_of(PartitionId) const { return {}; }
-  // The pipeline has committed what it could.
+  // The pipeline has committed what it could. When close() returns, or throws, no thread is in `wake` or
+  // will call it.
   virtual void close() {}
 };
 

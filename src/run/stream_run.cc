@@ -58,7 +58,10 @@ PipelineOptions StreamRun::pipeline_options() {
   options.by_group = !options_.group.empty();
   const int standard = jobs::limit_of({.groups = {}, .standard = options_.limits.standard}, {});
   (options.by_group ? options.group_concurrency : options.key_concurrency) = standard;
+  // Limits of keys need order by key: a pipeline refuses them otherwise.
+  const bool has_limits = options.by_group || options.order == Order::kKey;
   for (const auto& [name, limit] : options_.limits.groups) {
+    if (!has_limits) break;
     options.limits[name] = {.max_concurrency = jobs::limit_of(options_.limits, name)};
   }
   options.delivery = options_.delivery;

@@ -421,6 +421,17 @@ TEST_F(StreamRunTest, OnDeadHaltNamesTheRecord) {
   EXPECT_NE(notices_.find("halted by fake:0:0 (--on-dead halt)"), std::string::npos) << notices_;
 }
 
+// Limits of keys have no effect without order by key, and are no error.
+TEST_F(StreamRunTest, LimitsNeedNoOrderByKey) {
+  for (const Order order : {Order::kPartition, Order::kNone}) {
+    options_.order = order;
+    options_.limits.groups["a"].limit = 2;
+    log_ = {};
+    records({"a", "b"});
+    EXPECT_EQ(run().ok, 2u);
+  }
+}
+
 // ---- what is written
 
 TEST_F(StreamRunTest, PrintsStdoutOfWhatIsDoneAndStderrOfAll) {

@@ -16,12 +16,16 @@ bool TimerQueue::add(Timer& timer, TimePoint deadline) {
 
 bool TimerQueue::cancel(Timer& timer) {
   MutexLock lock(mutex_);
-  if (timer.heap_index_ != Timer::kNotQueued) {
-    remove(timer.heap_index_);
-    return true;
+  bool was_queued = false;
+  while (true) {
+    // Again after each wait: its fire() may have added it.
+    if (timer.heap_index_ != Timer::kNotQueued) {
+      remove(timer.heap_index_);
+      was_queued = true;
+    }
+    if (firing_ != &timer || firing_thread_ == std::this_thread::get_id()) return was_queued;
+    fired_.wait(mutex_);
   }
-  while (firing_ == &timer && firing_thread_ != std::this_thread::get_id()) fired_.wait(mutex_);
-  return false;
 }
 
 bool TimerQueue::fire_one(TimePoint now) {

@@ -17,7 +17,7 @@ class TimerQueue {
   // True if it is now the earliest: whoever waits for the next deadline must look again.
   bool add(Timer& timer, TimePoint deadline) KEYWAY_EXCLUDES(mutex_);
 
-  // As Scheduler::cancel_timer.
+  // As Scheduler::cancel_timer. The caller must be the only one who adds the timer meanwhile, besides its fire().
   bool cancel(Timer& timer) KEYWAY_EXCLUDES(mutex_);
 
   // Fires the earliest timer, without the lock, if its deadline is not after `now`. False if there

@@ -148,6 +148,42 @@ TEST(TimerQueue, CancelWaitsForAFireThatIsUnderWay) {
   }
 }
 
+// The timer is added again by its own fire(), before or after cancel() is called.
+TEST(TimerQueue, CancelWaitsForAFireThatAddsItsTimerAgain) {
+  for (int round = 0; round < 100; ++round) {
+    TimerQueue queue;
+    std::latch fires(1);
+    bool fire_is_over = false;  // not atomic: cancel() must order it
+    Alarm alarm([&] {
+      if (round % 2 == 0) queue.add(alarm, at(2));
+      fires.count_down();
+      for (int i = 0; i < 100; ++i) std::this_thread::yield();
+      if (round % 2 == 1) queue.add(alarm, at(2));
+      fire_is_over = true;
+    });
+    queue.add(alarm, at(1));
+    std::thread service([&] { queue.fire_due(at(1)); });
+    fires.wait();
+    EXPECT_TRUE(queue.cancel(alarm));
+    EXPECT_TRUE(fire_is_over);
+    EXPECT_EQ(queue.next_deadline(), std::nullopt);
+    service.join();
+  }
+}
+
+TEST(TimerQueue, AFireMayCancelTheTimerThatItHasAddedAgain) {
+  TimerQueue queue;
+  Alarm alarm;
+  alarm.on_fire = [&] {
+    queue.add(alarm, at(2));
+    EXPECT_TRUE(queue.cancel(alarm)) << "from within: no wait";
+  };
+  queue.add(alarm, at(1));
+  queue.fire_due(at(5));
+  EXPECT_EQ(alarm.fired, 1);
+  EXPECT_EQ(queue.next_deadline(), std::nullopt);
+}
+
 TEST(TimerQueue, CancelOfOneTimerDoesNotWaitForTheFireOfAnother) {
   TimerQueue queue;
   std::latch fires(1);

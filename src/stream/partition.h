@@ -14,7 +14,8 @@ namespace keyway {
 struct Partition {
   explicit Partition(Progress committed) : last_commit(committed), ledger(std::move(committed)) {}
 
-  // Whoever begins a record, or waits for its next try, gives it up.
+  // No record of it begins any more, and no record waits for its next try.
+  void give_up() { drop.request_stop(); }
   bool is_dropped() const { return drop.stop_requested(); }
 
   std::stop_source drop;

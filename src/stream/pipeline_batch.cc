@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <exception>
+#include <iterator>
+#include <set>
+#include <stop_token>
 
 #include "base/hash_key.h"
 
@@ -18,45 +21,68 @@ bool Pipeline::Engine::takes_one_key() const {
 
 // ---- distinct keys
 
+Pipeline::Engine::BatchMember::~BatchMember() {
+  if (has_timer_) line_.engine_.scheduler_.cancel_timer(*this);
+}
+
+void Pipeline::Engine::BatchMember::set_timer() {
+  Engine& engine = line_.engine_;
+  has_timer_ = true;
+  engine.scheduler_.add_timer(*this, engine.from_now(engine.options_.batch.linger));
+}
+
+void Pipeline::Engine::BatchMember::fire() { line_.linger_is_over(*this); }
+
+// Another thread may resume the member as soon as it is in the line, and the run may end then. So after that this uses the line
+// only if it has taken members out of it, whose tasks cannot end before they are sent or resumed.
 void Pipeline::Engine::BatchLine::add(BatchMember& member) {
-  const BatchOptions& options = engine_.options_.batch;
-  TimePoint due = engine_.from_now(options.linger);
-  bool sets_timer = false;
-  std::vector<BatchMember*> full;
-  {
+  const auto most = static_cast<std::size_t>(engine_.options_.batch.most);
+  Members batch;
+  bool needs_timer = false;
+  bool is_dropped = false;
+  do {
+    if (needs_timer) member.set_timer();  // under no lock, so others may join or be sent meanwhile
     MutexLock lock(mutex_);
+    is_dropped = member.partition.is_dropped();
+    needs_timer = !is_dropped && waiting_.empty() && most > 1 && !member.has_timer();
+    if (is_dropped || needs_timer) continue;
     waiting_.push_back(&member);
-    if (waiting_.size() == 1) due_ = due;
-    if (waiting_.size() >= static_cast<std::size_t>(options.most)) {
-      full = std::exchange(waiting_, {});
-    } else {
-      sets_timer = !std::exchange(timer_is_set_, true);
-      due = due_;
+    if (waiting_.size() >= most || waiting_.front()->is_overdue) {
+      batch = std::exchange(waiting_, {});
     }
-  }
-  // The member may have gone on by now. The line is there as long as this turn of its executor.
-  if (sets_timer) engine_.scheduler_.add_timer(*this, due);
-  if (!full.empty()) send(std::move(full));
+  } while (needs_timer);
+  if (is_dropped) return member.resume();
+  if (!batch.empty()) send(std::move(batch));
 }
 
-void Pipeline::Engine::BatchLine::fire() {
-  const TimePoint now = engine_.scheduler_.now();
-  std::optional<TimePoint> later;
-  std::vector<BatchMember*> due;
+// The member is in its task until this has returned.
+void Pipeline::Engine::BatchLine::linger_is_over(BatchMember& member) {
+  Members batch;
   {
     MutexLock lock(mutex_);
-    timer_is_set_ = !waiting_.empty() && now < due_;
-    if (timer_is_set_) {
-      later = due_;
-    } else {
-      due = std::exchange(waiting_, {});
-    }
+    member.is_overdue = true;
+    if (waiting_.empty() || waiting_.front() != &member) return;
+    batch = std::exchange(waiting_, {});
   }
-  if (later) return engine_.scheduler_.add_timer(*this, *later);
-  if (!due.empty()) send(std::move(due));
+  send(std::move(batch));
 }
 
-void Pipeline::Engine::BatchLine::send(std::vector<BatchMember*> members) {
+void Pipeline::Engine::BatchLine::let_dropped_go() {
+  Members dropped;
+  Members batch;
+  {
+    MutexLock lock(mutex_);
+    const auto is_dropped = [](BatchMember* member) { return member->partition.is_dropped(); };
+    std::ranges::copy_if(waiting_, std::back_inserter(dropped), is_dropped);
+    if (dropped.empty()) return;
+    std::erase_if(waiting_, is_dropped);
+    batch = std::exchange(waiting_, {});  // the timer may have been that of a dropped one
+  }
+  for (BatchMember* member : dropped) member->resume();
+  if (!batch.empty()) send(std::move(batch));
+}
+
+void Pipeline::Engine::BatchLine::send(Members members) {
   auto task = [&engine = engine_, moved = std::move(members)] { return engine.run_batch(moved); };
   const Result<void> posted = engine_.calls_->post(kUnorderedGroup, std::move(task));
   KEYWAY_CHECK(posted.ok(), "a batch finds its executor closed");
@@ -66,7 +92,7 @@ Task<void> Pipeline::Engine::run_batch(std::vector<BatchMember*> members) {
   std::vector<Batch::Member> seen;
   std::vector<BatchMember*> wanted;
   for (BatchMember* member : members) {
-    if (member->partition->is_dropped() || halts_) continue;
+    if (member->partition.is_dropped() || halts_) continue;
     seen.push_back(member->seen);
     wanted.push_back(member);
   }
@@ -74,9 +100,7 @@ Task<void> Pipeline::Engine::run_batch(std::vector<BatchMember*> members) {
     std::vector<Outcome> outcomes = co_await call_batch(seen);
     for (std::size_t i = 0; i < wanted.size(); ++i) wanted[i]->outcome = std::move(outcomes[i]);
   }
-  for (BatchMember* member : members) {
-    member->resumption.post(member->coroutine, *member->context);  // it may end at once
-  }
+  for (BatchMember* member : members) member->resume();
 }
 
 // As many outcomes as there are members, whatever the handler does.
@@ -134,6 +158,31 @@ std::deque<Pipeline::Engine::Item> Pipeline::Engine::KeyBacklog::take(const std:
   return taken;
 }
 
+// Its token is stopped when any of the partitions of a batch is dropped.
+class Pipeline::Engine::AnyDropped {
+ public:
+  explicit AnyDropped(std::list<Tried>& batch) {
+    std::set<const Partition*> seen;
+    for (Tried& one : batch) {
+      Partition& partition = one.item.partition();
+      if (!seen.insert(&partition).second) continue;
+      on_drop_.emplace_back(partition.drop.get_token(), Stop{any_});
+    }
+  }
+  std::stop_token token() const { return any_.get_token(); }
+
+ private:
+  struct Stop {
+    std::stop_source any;
+    void operator()() const {
+      std::stop_source source = any;  // what it resumes may destroy this callback
+      source.request_stop();
+    }
+  };
+  std::stop_source any_;
+  std::list<std::stop_callback<Stop>> on_drop_;
+};
+
 Task<Pipeline::Engine::TaskEnd> Pipeline::Engine::visit(std::string group) {
   const std::size_t key = hash_key(group);
   try {
@@ -179,11 +228,14 @@ Task<void> Pipeline::Engine::visit_backlog(std::string group) {
   }
 }
 
-// Records without a key may be of several partitions. A rest ends when its partition is dropped: then the others go on.
+// A batch may have records of several partitions. Records whose partition is dropped leave at once, the others go on waiting.
 Task<void> Pipeline::Engine::rest_together(std::list<Tried>* batch, Duration duration) {
   const TimePoint until = from_now(duration);
   do {
-    co_await rest(&batch->front().item.partition(), until - scheduler_.now());
+    {
+      const AnyDropped any_dropped(*batch);
+      co_await rest(any_dropped.token(), until - scheduler_.now());
+    }
     std::erase_if(*batch, is_dropped);
   } while (!batch->empty() && scheduler_.now() < until);
 }

@@ -22,22 +22,41 @@ struct Pipeline::Engine::Tried {
   TimePoint queued;
 };
 
-// One that has its turn, and waits for its outcome. It lives in its task.
-struct Pipeline::Engine::BatchMember {
-  Partition* partition = nullptr;
-  Batch::Member seen;
-  std::optional<Outcome> outcome;  // none: it was not wanted any more when its batch began
+// A record that has its turn, and waits for its outcome. It lives in its task, which keeps the engine alive.
+//
+// The first member of a batch sets the timer of the linger. The timer is the member's own: it is set before the member is in
+// the line, where another thread may resume it at any moment, and the member waits for fire() before its task goes on. So
+// neither a timer nor a call of the line outlives the run.
+class Pipeline::Engine::BatchMember final : private Timer {
+ public:
+  BatchMember(BatchLine& line, Partition& of, Batch::Member member)
+      : partition(of), seen(member), line_(line) {}
+  ~BatchMember();
+
+  bool has_timer() const { return has_timer_; }
+  void set_timer();
+  void resume() { resumption.post(coroutine, *context); }  // it may end at once
+
+  Partition& partition;
+  const Batch::Member seen;
+  std::optional<Outcome> outcome;  // none: the record was not wanted any more when its batch began
+  bool is_overdue = false;         // its timer has fired; guarded by the line's mutex
   std::coroutine_handle<> coroutine;
   const detail::TaskContext* context = nullptr;
   detail::Resumption resumption;
+
+ private:
+  void fire() override;
+
+  BatchLine& line_;
+  bool has_timer_ = false;
 };
 
-// Of distinct keys: whoever has its turn joins. A batch goes when it is full, or when its first member has waited for
-// the linger.
-class Pipeline::Engine::BatchLine final : private Timer {
+// Batches of distinct keys: a record that has its turn joins. A batch is sent when it is full, or when its first member has
+// waited for the linger.
+class Pipeline::Engine::BatchLine {
  public:
   explicit BatchLine(Engine& engine) : engine_(engine) {}
-  ~BatchLine() { engine_.scheduler_.cancel_timer(*this); }
 
   struct Join {
     bool await_ready() const noexcept { return false; }
@@ -52,20 +71,24 @@ class Pipeline::Engine::BatchLine final : private Timer {
     BatchLine* line;
     BatchMember* member;
   };
-  // Goes on when its member has an outcome.
+  // Resumes the caller when its member has an outcome, or its partition is dropped.
   Join join(BatchMember* member) { return {this, member}; }
 
+  // Resumes the members whose partition is dropped, and sends the others as a batch. By the pump, after it has dropped
+  // partitions.
+  void let_dropped_go() KEYWAY_EXCLUDES(mutex_);
+
  private:
+  friend class BatchMember;
+  using Members = std::vector<BatchMember*>;
+
   void add(BatchMember& member) KEYWAY_EXCLUDES(mutex_);
-  void fire() override KEYWAY_EXCLUDES(mutex_);
-  void send(std::vector<BatchMember*> members);
+  void linger_is_over(BatchMember& member) KEYWAY_EXCLUDES(mutex_);
+  void send(Members members);
 
   Engine& engine_;
   Mutex<LockRank::kBatchLine> mutex_;
-  std::vector<BatchMember*> waiting_ KEYWAY_GUARDED_BY(mutex_);
-  // When the first of those who wait has waited long enough. A timer that fires earlier was set for others.
-  TimePoint due_ KEYWAY_GUARDED_BY(mutex_){};
-  bool timer_is_set_ KEYWAY_GUARDED_BY(mutex_) = false;
+  Members waiting_ KEYWAY_GUARDED_BY(mutex_);
 };
 
 // Of one key: the pump adds records, and posts a visit for each; a visit takes what has come together, and many find

@@ -1,5 +1,7 @@
 // Handlers that take several records at once.
+#include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -9,6 +11,7 @@
 #include "base/mutex.h"
 #include "keyway/pipeline.h"
 #include "keyway/testing/sim_scheduler.h"
+#include "stream/call_after.h"
 #include "stream/pipeline_fixture.h"
 #include "support/own_process.h"
 #include "support/sim_decorator.h"
@@ -217,6 +220,68 @@ TEST(PipelineBatches, WaitForTheRateAlsoWhenAPartitionIsLost) {
       sim);
   ASSERT_TRUE(pipeline.run_until(stop.get_token()).ok());
   EXPECT_EQ(sizes, (std::vector<std::size_t>{2, 1}));
+}
+
+// For how long the revoke of partition `revoked` holds back the next poll.
+Duration time_of_revoke(PartitionId revoked, FakeLog log, PipelineOptions options,
+                        std::function<Outcome()> outcome) {
+  struct TimesRevoke final : FakeSource {
+    TimesRevoke(FakeLog& of, const SimScheduler& scheduler) : FakeSource(of), sim(scheduler) {}
+    Result<Polled> poll(std::vector<Record>& records, std::vector<PartitionEvent>& events,
+                        std::size_t most) override {
+      if (begun && !took) took = sim.now() - *begun;
+      Result<Polled> polled = FakeSource::poll(records, events, most);
+      if (!events.empty() && events.front().kind == PartitionEvent::kRevoked) begun = sim.now();
+      return polled;
+    }
+    const SimScheduler& sim;
+    std::optional<TimePoint> begun;
+    std::optional<Duration> took;
+  };
+  SimScheduler sim;
+  TimesRevoke source(log, sim);
+  source.ends = false;
+  std::stop_source stop;
+  const CallAfter revokes(sim, 1s, [&] { source.take_away(revoked, PartitionEvent::kRevoked); });
+  const CallAfter stops(sim, 1min, [&] { stop.request_stop(); });
+  Pipeline pipeline(
+      source, std::move(options),
+      [&](const Batch& batch) {
+        std::vector<Outcome> outcomes;
+        for (std::size_t i = 0; i < batch.size(); ++i) {
+          outcomes.push_back(batch.attempt(i).number == 1 ? outcome() : done());
+        }
+        return outcomes;
+      },
+      sim);
+  EXPECT_TRUE(pipeline.run_until(stop.get_token()).ok());
+  EXPECT_EQ(pipeline.stats().done, 1U) << "the record of the other partition";
+  EXPECT_EQ(pipeline.stats().dropped, 1U);
+  EXPECT_TRUE(source.took);
+  return source.took.value_or(Duration::max());
+}
+
+// One record of each of two partitions.
+FakeLog two_partitions() {
+  FakeLog log;
+  for (PartitionId id = 0; id < 2; ++id) log.partitions[id] = {{std::nullopt, "x"}};
+  return log;
+}
+
+TEST(PipelineBatches, WaitForOthersNoLongerWhenTheirPartitionIsRevoked) {
+  for (const PartitionId revoked : {0, 1}) {
+    EXPECT_EQ(time_of_revoke(revoked, two_partitions(), {.batch = {.linger = 10s}}, done), 0s)
+        << "partition " << revoked;
+  }
+}
+
+TEST(PipelineBatches, RestNoLongerWhenAnyOfTheirPartitionsIsRevoked) {
+  for (const PartitionId revoked : {0, 1}) {
+    const PipelineOptions options{.concurrency = 1, .batch = {.of = BatchOptions::kOneKey}};
+    const auto later = [] { return retry("later", 10s); };
+    EXPECT_EQ(time_of_revoke(revoked, two_partitions(), options, later), 0s)
+        << "partition " << revoked;
+  }
 }
 
 TEST(PipelineBatches, WithoutEnoughOutcomesAreTriedAgain) {

@@ -17,6 +17,8 @@ constexpr std::size_t kRecordsPerPoll = 256;
 constexpr int kPollsPerStep = 4;
 constexpr std::size_t kLongestKey = 4096;
 constexpr int kMostCommitFailures = 5;
+// The highest rate that a policy may have.
+constexpr RateLimit kNoRate{.per_second = 9e9, .burst = kUnlimited};
 
 // Who was full has room again when a fourth is free: not to go to and fro with every record.
 constexpr std::uint64_t low(std::uint64_t high) { return high - high / 4; }
@@ -45,16 +47,16 @@ decltype(GroupPolicy::groups) limits_by_group(const PipelineOptions& options,
 GroupPolicy key_policy(const PipelineOptions& options, bool has_two_levels) {
   GroupPolicy policy;
   policy.oldest_first = true;
-  if (!has_two_levels) {
-    policy.global_max_in_flight = options.concurrency;
-    policy.groups = limits_by_group(options, {});
-  }
+  if (!has_two_levels) policy.global_max_in_flight = options.concurrency;
+  if (!options.by_group) policy.groups = limits_by_group(options, {});
   policy.default_group = {.max_concurrency = options.key_concurrency,
                           .queue_threshold = options.max_in_flight_per_key,
                           .rate = options.key_rate};
   policy.groups[std::string(kUnorderedGroup)] = {
       .max_concurrency = has_two_levels ? kUnlimited : options.concurrency,
       .queue_threshold = kUnlimited};
+  // Records without a key have none of key_rate: without this, their group would have the default one.
+  if (options.key_rate) policy.groups[std::string(kUnorderedGroup)].rate = kNoRate;
   return policy;
 }
 
@@ -63,7 +65,7 @@ GroupPolicy call_policy(const PipelineOptions& options) {
   GroupPolicy policy;
   policy.oldest_first = true;
   policy.global_max_in_flight = options.concurrency;
-  policy.groups = limits_by_group(options, kUnlimited);
+  if (options.by_group) policy.groups = limits_by_group(options, kUnlimited);
   policy.default_group = {.max_concurrency = options.group_concurrency};
   policy.groups[std::string(kUnorderedGroup)] = {.max_concurrency = options.concurrency};
   return policy;
@@ -171,7 +173,7 @@ bool Pipeline::Engine::read() {
     fail(polled.error());
     return false;
   }
-  for (PartitionEvent& event : events_) take_in(event);
+  take_in(events_);
   take_in(records_);
   source_ended_ = polled->state == Polled::kEnd;
   if (polled->state == Polled::kIdle) next_poll_ = from_now(polled->idle_for);
@@ -195,18 +197,29 @@ Result<void> Pipeline::Engine::commit_safely(std::span<const Progress> progress)
   }
 }
 
-void Pipeline::Engine::take_in(PartitionEvent& event) {
+void Pipeline::Engine::take_in(std::vector<PartitionEvent>& events) {
+  if (events.empty()) return;
+  Partitions given_up;
+  for (PartitionEvent& event : events) take_in(event, given_up);
+  if (given_up.empty()) return;
+  drop_unposted(given_up);
+  if (batch_line_ != nullptr) batch_line_->let_dropped_go();
+}
+
+void Pipeline::Engine::take_in(PartitionEvent& event, Partitions& given_up) {
   const PartitionId id = event.progress.partition;
   const auto found = partitions_.find(id);
+  if (found != partitions_.end()) {
+    found->second->give_up();
+    given_up.insert(id);
+  }
   if (event.kind == PartitionEvent::kAssigned) {
-    if (found != partitions_.end()) give_up(*found->second);
     revoked_.erase(id);
     const auto& partition = partitions_[id] =
         std::make_shared<Partition>(std::move(event.progress));
     return will_balance(partition);  // a user may have paused it
   }
   if (found == partitions_.end()) return;
-  give_up(*found->second);
   if (event.kind == PartitionEvent::kRevoked) {
     revoked_.insert(id);
     revoked_until_ = from_now(options_.shutdown_wait);
@@ -216,19 +229,19 @@ void Pipeline::Engine::take_in(PartitionEvent& event) {
   }
 }
 
-// Nothing of it begins any more, and nobody waits for a next try.
-void Pipeline::Engine::give_up(Partition& partition) {
-  const auto is_its = [&](const Partition::Held& held) {
-    const bool goes = held.record.partition == partition.ledger.partition();
-    if (goes) drop(held);
-    return goes;
+// Drops the records of these partitions that were read, and are not posted yet. One scan for all partitions of a poll: the
+// records that are set aside may be many.
+void Pipeline::Engine::drop_unposted(const Partitions& given_up) {
+  const auto goes = [&](const Partition::Held& held) {
+    if (!given_up.contains(held.record.partition)) return false;
+    drop(held);
+    return true;
   };
-  std::erase_if(held_, is_its);
+  std::erase_if(held_, goes);
   for (auto line = aside_.begin(); line != aside_.end();) {
-    std::erase_if(line->second, is_its);
+    std::erase_if(line->second, goes);
     line = line->second.empty() ? aside_.erase(line) : std::next(line);
   }
-  partition.drop.request_stop();
 }
 
 void Pipeline::Engine::take_in(std::vector<Record>& records) {

@@ -85,9 +85,10 @@ class Pipeline::Engine final : private Pump, private Timer {
   class Run;
   class Measured;  // an attempt, while it lives
   class Storing;   // a use of the source or of a store by a record
-  struct BatchMember;
+  class BatchMember;
   class TaskEnd;
   struct Tried;      // with its record
+  class AnyDropped;  // of the partitions of a batch
   class BatchLine;   // records that have their turn, and wait for others to be handled with
   class KeyBacklog;  // records by key, for who takes several of them
 
@@ -105,7 +106,9 @@ class Pipeline::Engine final : private Pump, private Timer {
   bool read();
   Result<Polled> poll_safely();
   Result<void> commit_safely(std::span<const Progress> progress);
-  void take_in(PartitionEvent& event);
+  using Partitions = std::set<PartitionId>;
+  void take_in(std::vector<PartitionEvent>& events);
+  void take_in(PartitionEvent& event, Partitions& given_up);
   void take_in(std::vector<Record>& records);
   Error misplaced(const Record& record, const char* why) const;
   std::string place_of(const Record& record) const;
@@ -114,7 +117,7 @@ class Pipeline::Engine final : private Pump, private Timer {
   Result<bool> classify_safely(Record& record);
   void show() KEYWAY_EXCLUDES(shown_mutex_);
   bool is_paused_by_user(PartitionId id) KEYWAY_EXCLUDES(shown_mutex_);
-  void give_up(Partition& partition);
+  void drop_unposted(const Partitions& given_up);
   void drop(const Partition::Held& held) {
     ++dropped_;
     bytes_.fetch_sub(held.record.value.size());
@@ -130,7 +133,7 @@ class Pipeline::Engine final : private Pump, private Timer {
   bool is_revoking();
   void commit_if_due();
   bool commit();
-  void close_source();
+  Result<void> close_source();
   void begin_end_if_due() KEYWAY_EXCLUDES(failure_mutex_);
   void resume_all() KEYWAY_EXCLUDES(paused_mutex_);
   void begin_end(PipelineEnd::Why why);
@@ -144,6 +147,7 @@ class Pipeline::Engine final : private Pump, private Timer {
   Attempt begin_try(Tries& tries, TimePoint queued) const;
   enum class Judged { kOver, kAgain };
   static Outcome outcome_of(std::exception_ptr thrown);
+  static std::string reason_of(const Outcome& outcome);
   bool settled_untried(Item& item);
   Judged judge(Item& item, Tries& tries, const Outcome& outcome);
   Task<std::optional<Outcome>> attempt(Item* item, Attempt attempt);
@@ -158,7 +162,7 @@ class Pipeline::Engine final : private Pump, private Timer {
   void settle_or_keep(std::list<Tried>& batch, const std::vector<Outcome>& outcomes);
   Task<void> run_batch(std::vector<BatchMember*> members);
   Task<std::vector<Outcome>> call_batch(std::span<const Batch::Member> members);
-  Task<void> rest(Partition* partition, Duration duration);
+  Task<void> rest(std::stop_token dropped, Duration duration);
   Duration backoff(int attempts) KEYWAY_EXCLUDES(random_mutex_);
   Duration until_rate_allows() KEYWAY_EXCLUDES(rate_mutex_);
   void bury(Item& item, const Tries& tries, const Outcome& outcome);

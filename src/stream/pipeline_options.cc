@@ -53,6 +53,26 @@ Result<void> require_limits(const PipelineOptions& options) {
                                                 ", and no more can be promised"};
 }
 
+// Without order by key, a key has no group of its own that could have limits.
+Result<void> require_order_of_keys(const PipelineOptions& options) {
+  if (options.order == Order::kKey) return {};
+  const std::string but =
+      std::string(", but order is ") + (options.order == Order::kNone ? "kNone" : "kPartition");
+  if (!options.limits.empty() && !options.by_group) {
+    return Error{ErrorCode::kInvalidArgument,
+                 "limits names keys" + but +
+                     ": no limit of a key is held; set order to kKey, or set by_group, and limits "
+                     "names groups"};
+  }
+  if (options.key_rate) {
+    return Error{ErrorCode::kInvalidArgument,
+                 "key_rate is set" + but +
+                     ": no rate of a key is held; set order to kKey, or use rate for all records "
+                     "together"};
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<void> PipelineOptions::validate() const {
@@ -76,6 +96,7 @@ Result<void> PipelineOptions::validate() const {
       require_not_negative("shutdown_wait", shutdown_wait),
       require_rate("rate", rate),
       require_rate("key_rate", key_rate),
+      require_order_of_keys(*this),
   };
   for (Result<void>& valid : checks) {
     if (!valid) return std::move(valid);

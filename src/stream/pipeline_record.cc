@@ -23,6 +23,13 @@ Outcome Pipeline::Engine::outcome_of(std::exception_ptr thrown) {
   }
 }
 
+// For people: a handler need not give a reason.
+std::string Pipeline::Engine::reason_of(const Outcome& outcome) {
+  if (!outcome.reason.empty()) return outcome.reason;
+  return outcome.kind == Outcome::kFailed ? "the handler gave up on it"
+                                          : "the handler asked for a retry";
+}
+
 // Most records are done by their first try, without waiting for anything: they need no large frame.
 // It must not throw: a failed task has no TaskEnd that wakes the pump.
 Task<Pipeline::Engine::TaskEnd> Pipeline::Engine::process(Item* in_flight) {
@@ -55,13 +62,13 @@ Task<void> Pipeline::Engine::process_in_turns(Item* in_flight, Tries tries) {
   TimePoint queued = item.since();
   while (true) {
     if (tries.number > 0) {
-      co_await rest(&partition, tries.wait);
+      co_await rest(partition.drop.get_token(), tries.wait);
       if (item.entry() != nullptr) item.entry()->set_retrying(false);
       queued = handling_.now();
     }
     if (options_.rate) {
       const Duration wait = until_rate_allows();
-      if (wait > Duration::zero()) co_await rest(&partition, wait);
+      if (wait > Duration::zero()) co_await rest(partition.drop.get_token(), wait);
     }
     if (partition.is_dropped() || halts_) co_return;
     const Attempt now = begin_try(tries, queued);
@@ -135,7 +142,7 @@ Task<std::optional<Outcome>> Pipeline::Engine::attempt(Item* item, Attempt attem
   std::exception_ptr thrown;
   try {
     if (batch_line_ != nullptr) {
-      BatchMember member{.partition = &item->partition(), .seen = {&item->record(), attempt}};
+      BatchMember member(*batch_line_, item->partition(), {&item->record(), attempt});
       co_await batch_line_->join(&member);
       co_return std::move(member.outcome);
     }
@@ -196,12 +203,12 @@ Task<Outcome> Pipeline::Engine::call_coroutine(const Record* record, Attempt att
   co_return retry(in_time ? "it gave no outcome" : "it took longer than its timeout");
 }
 
-// Holds its key, and nothing else. Ends at once if the partition is dropped.
-Task<void> Pipeline::Engine::rest(Partition* partition, Duration duration) {
+// Holds its key, and nothing else. Ends at once if the partition is dropped, whose stop token this is.
+Task<void> Pipeline::Engine::rest(std::stop_token dropped, Duration duration) {
   const auto sleep = [](Duration time) -> Task<void> { co_await sleep_for(time); };
   const std::unique_ptr<detail::TaskWait> resting = co_await detail::BeginRest{};
   try {
-    co_await detail::with_stop(partition->drop.get_token(), sleep(duration));
+    co_await detail::with_stop(std::move(dropped), sleep(duration));
   } catch (const CancelledError&) {
   }
   co_await detail::EndRest(resting.get());
@@ -231,8 +238,9 @@ void Pipeline::Engine::bury(Item& item, const Tries& tries, const Outcome& outco
   const Storing storing(*this);
   if (!storing) return;
   const Record& record = item.record();
+  const std::string reason = reason_of(outcome);
   if (options_.dead_letters == nullptr) {
-    return fail({ErrorCode::kIo, source_.place_of(record) + ": " + outcome.reason +
+    return fail({ErrorCode::kIo, source_.place_of(record) + ": " + reason +
                                      ", and there is nowhere to put dead letters"});
   }
   const std::string source = source_.name();
@@ -243,7 +251,7 @@ void Pipeline::Engine::bury(Item& item, const Tries& tries, const Outcome& outco
                                                       .id = id,
                                                       .unique_id = unique_id,
                                                       .attempts = tries.number,
-                                                      .cause = outcome.reason,
+                                                      .cause = reason,
                                                       .exit = outcome.exit,
                                                       .stderr_tail = outcome.stderr_tail,
                                                       .first = tries.first,

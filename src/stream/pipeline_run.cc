@@ -54,7 +54,7 @@ Result<PipelineEnd> Pipeline::Engine::run_until(std::stop_token stop) {
   const Run run(*this);
   BlockedWait wait;
   if (Result<void> begun = wait.begin(run, /*bounded=*/false); !begun) {
-    close_source();
+    (void)close_source();  // no step may follow: there is perhaps no thread for it
     return begun.error();
   }
   next_commit_ = from_now(options_.commit_interval);
@@ -69,17 +69,20 @@ Result<PipelineEnd> Pipeline::Engine::run_until(std::stop_token stop) {
                "a pipeline has not ended, but the simulation has nothing more to run");
   wait.end(&scheduler_);
   scheduler_.cancel_timer(*this);
-  close_source();
+  const Result<void> closed = close_source();
   MutexLock lock(failure_mutex_);
   if (failure_) return *failure_;
+  if (!closed) return closed.error();
   return PipelineEnd{*ending_, halted_by_};
 }
 
-void Pipeline::Engine::close_source() {
+// Returns an exception as an error.
+Result<void> Pipeline::Engine::close_source() {
   try {
     source_.close();
+    return {};
   } catch (...) {
-    fail_by(std::current_exception());
+    return error_of(std::current_exception());
   }
 }
 
@@ -106,7 +109,8 @@ void Pipeline::Engine::begin_end(PipelineEnd::Why why) {
     for (const Partition::Held& held : records) drop(held);
   }
   aside_.clear();
-  for (auto& [id, partition] : partitions_) give_up(*partition);
+  for (auto& [id, partition] : partitions_) partition->give_up();
+  if (batch_line_ != nullptr) batch_line_->let_dropped_go();
   // A paused key would keep its records for ever, and a rate for long. They find that their partition is given up.
   resume_all();
   executor_->end_rates();

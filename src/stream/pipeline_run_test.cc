@@ -3,6 +3,7 @@
 #include <functional>
 #include <latch>
 #include <memory>
+#include <stdexcept>
 #include <stop_token>
 #include <thread>
 #include <utility>
@@ -33,6 +34,25 @@ TEST(PipelineRun, OnTheLastThreadOfItsPoolIsRefused) {
     auto caller = executor.submit("a", [&] { return pipeline.run_until().error().code; });
     EXPECT_EQ(caller.join().value(), ErrorCode::kNoThread);
     EXPECT_EQ(log.committed[0].watermark, 0);
+  });
+}
+
+// No step of the pipeline may follow: there is no thread for it.
+TEST(PipelineRun, ThatIsRefusedMayFindThatTheSourceThrowsFromClose) {
+  struct ThrowsFromClose final : FakeSource {
+    using FakeSource::FakeSource;
+    void close() override { throw std::runtime_error("close failed"); }
+  };
+  expect_ends([] {
+    ThreadPool pool({.threads = 1, .max_threads = 1});
+    GroupExecutor executor({}, pool);
+    FakeLog log = numbered(3, 1);
+    auto caller = executor.submit("a", [&] {
+      ThrowsFromClose source(log);
+      Pipeline pipeline(source, {}, [](const Record&) {}, pool);
+      return pipeline.run_until().error().code;
+    });
+    EXPECT_EQ(caller.join().value(), ErrorCode::kNoThread);
   });
 }
 

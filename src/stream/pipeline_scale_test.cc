@@ -10,6 +10,7 @@
 
 #include "keyway/pipeline.h"
 #include "keyway/testing/sim_scheduler.h"
+#include "stream/call_after.h"
 #include "stream/pipeline_fixture.h"
 #include "support/scale.h"
 
@@ -132,6 +133,44 @@ double seconds_beside_partitions(int count) {
 
 TEST(PipelineScale, TimePerRecordDoesNotGrowWithTheNumberOfPartitions) {
   expect_cost_stays(seconds_beside_partitions, 200, 8'000);
+}
+
+// Measures the time from the poll that takes partitions away to the next poll.
+struct MeasuresLoss final : FakeSource {
+  using FakeSource::FakeSource;
+  Result<Polled> poll(std::vector<Record>& records, std::vector<PartitionEvent>& events,
+                      std::size_t most) override {
+    if (began > 0 && took == 0) took = cpu_seconds() - began;
+    Result<Polled> polled = FakeSource::poll(records, events, most);
+    if (!events.empty() && events.front().kind == PartitionEvent::kLost) began = cpu_seconds();
+    return polled;
+  }
+  double began = 0;
+  double took = 0;
+};
+
+// For the loss of `count` partitions at once. Most of their records are set aside.
+double seconds_of_loss(int count) {
+  testing::SimScheduler sim;
+  FakeLog log;
+  for (PartitionId id = 0; id < count; ++id) log.partitions[id].assign(4, {"hot", "v"});
+  MeasuresLoss source(log);
+  source.ends = false;
+  const CallAfter loses(sim, 1s, [&] {
+    for (PartitionId id = 0; id < count; ++id) source.take_away(id, PartitionEvent::kLost);
+  });
+  std::stop_source stop;
+  const CallAfter stops(sim, 2s, [&] { stop.request_stop(); });
+  Pipeline pipeline(
+      source, {.max_in_flight_per_key = 1},
+      [](const Record&) -> Task<void> { co_await sleep_for(3s); }, sim);
+  EXPECT_TRUE(pipeline.run_until(stop.get_token()).ok());
+  EXPECT_EQ(pipeline.stats().dropped, 4U * static_cast<unsigned>(count) - 1);
+  return source.took;
+}
+
+TEST(PipelineScale, TimePerLostPartitionDoesNotGrowWithTheirNumber) {
+  expect_cost_stays(seconds_of_loss, 100, 2'000);
 }
 
 }  // namespace

@@ -151,7 +151,7 @@ class Schedule final : public DeadLetters, public HandledIds {
         .commit_interval = microseconds(1 + below(200)),
         .shutdown_wait = microseconds(below(2) * 1'000'000),
         .rate = draw_rate(),
-        .key_rate = draw_rate(),
+        .key_rate = order_ == Order::kKey ? draw_rate() : std::nullopt,
         .seed = seed_ + 1,
     };
     options.batch = {.of = one_in(2) ? BatchOptions::kOneKey : BatchOptions::kDistinctKeys,

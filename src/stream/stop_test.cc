@@ -51,5 +51,24 @@ TEST(Stop, DoesNotWaitForTokensOfRates) {
                        {.batch = {.most = 1}, .key_rate = slow}, [](const Batch&) {});
 }
 
+// Records that wait for others of their batch leave at once.
+TEST(Stop, DoesNotWaitForBatchesToBecomeFull) {
+  SimScheduler sim;
+  FakeLog log = numbered(10, 10);
+  FakeSource source(log);
+  source.ends = false;
+  std::stop_source stop;
+  const CallAfter stops(sim, 5s, [&] { stop.request_stop(); });
+  const TimePoint began = sim.now();
+  int handled = 0;
+  Pipeline pipeline(
+      source, {.batch = {.most = 100, .linger = 1h}, .shutdown_wait = 2h},
+      [&](const Batch&) { ++handled; }, sim);
+  ASSERT_TRUE(pipeline.run_until(stop.get_token()).ok());
+  EXPECT_EQ(sim.now() - began, 5s);
+  EXPECT_EQ(handled, 0);
+  EXPECT_EQ(pipeline.stats().dropped, 10U);
+}
+
 }  // namespace
 }  // namespace keyway

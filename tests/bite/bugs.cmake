@@ -965,8 +965,14 @@ plant_bug(close_looks_once "an executor is destroyed although a turn in progress
 
 plant_bug(timer_cancel_returns_early "cancelling a timer does not wait until it has fired on the timer thread"
   src/runtime/timer_queue.cc
-  [[while (firing_ == &timer &&]]
-  [[while (!planted("timer_cancel_returns_early") && firing_ == &timer &&]])
+  [[if (firing_ != &timer ||]]
+  [[if (planted("timer_cancel_returns_early") || firing_ != &timer ||]])
+
+plant_bug(timer_cancel_looks_once "cancelling a timer while it fires misses that its fire() has added it again"
+  src/runtime/timer_queue.cc
+  [[fired_.wait(mutex_);]]
+  [[fired_.wait(mutex_);
+    if (planted("timer_cancel_looks_once")) return was_queued;]])
 
 plant_bug(coroutine_ends_unsearched "a coroutine outside of tasks ends while a search uses its scheduler"
   src/runtime/operation.cc
@@ -1114,8 +1120,10 @@ plant_bug(unclassified_overtaken "records behind one that cannot be classified a
 
 plant_bug(assigned_again_not_given_up "a partition that is assigned again goes on with the records of before, too"
   src/stream/pipeline_engine.cc
-  [[if (found != partitions_.end()) give_up(*found->second);]]
-  [[if (found != partitions_.end() && !planted("assigned_again_not_given_up")) give_up(*found->second);]])
+  [[if (found != partitions_.end()) {
+    found->second->give_up();]]
+  [[if (found != partitions_.end() && !(planted("assigned_again_not_given_up") && event.kind == PartitionEvent::kAssigned)) {
+    found->second->give_up();]])
 
 plant_bug(key_pauses_cross "of two calls for one key at once, pause_key() and resume_key(), the executor may hear the older one last"
   src/stream/pipeline_run.cc
@@ -1125,9 +1133,9 @@ plant_bug(key_pauses_cross "of two calls for one key at once, pause_key() and re
 plant_bug(group_calls_plus_one "a pipeline with by_group handles one record more at once than concurrency"
   src/stream/pipeline_engine.cc
   [[policy.global_max_in_flight = options.concurrency;
-  policy.groups = limits_by_group(options, kUnlimited);]]
+  if (options.by_group) policy.groups]]
   [[policy.global_max_in_flight = options.concurrency + (planted("group_calls_plus_one") ? 1 : 0);
-  policy.groups = limits_by_group(options, kUnlimited);]])
+  if (options.by_group) policy.groups]])
 
 plant_bug(commit_every_ignored "a pipeline commits by time only, however many records are done"
   src/stream/pipeline_engine.cc
@@ -1211,8 +1219,34 @@ plant_bug(letter_after_halt "a defective record that gets its turn after a halt 
 
 plant_bug(distinct_batch_after_halt "a batch of distinct keys is handled after a halt"
   src/stream/pipeline_batch.cc
-  [[if (member->partition->is_dropped() || halts_) continue;]]
-  [[if (member->partition->is_dropped() || (halts_ && !planted("distinct_batch_after_halt"))) continue;]])
+  [[if (member->partition.is_dropped() || halts_) continue;]]
+  [[if (member->partition.is_dropped() || (halts_ && !planted("distinct_batch_after_halt"))) continue;]])
+
+plant_bug(batch_timer_set_late "a record joins a batch before it sets the timer of the batch"
+  src/stream/pipeline_batch.cc
+  [[!is_dropped && waiting_.empty() && most > 1 && !member.has_timer();]]
+  [[!is_dropped && waiting_.empty() && most > 1 && !member.has_timer();
+    if (planted("batch_timer_set_late") && needs_timer) {
+      waiting_.push_back(&member);
+      mutex_.unlock();
+      member.set_timer();
+      return mutex_.lock();
+    }]])
+
+plant_bug(dropped_batch_lingers "records that wait for a full batch stay in line when their partition is revoked"
+  src/stream/pipeline_batch.cc
+  [[if (dropped.empty()) return;]]
+  [[if (dropped.empty() || planted("dropped_batch_lingers")) return;]])
+
+plant_bug(dropped_batch_timer_lost "records stay in a batch's line when the record with its timer has left"
+  src/stream/pipeline_batch.cc
+  [[batch = std::exchange(waiting_, {});  // the timer may]]
+  [[if (!planted("dropped_batch_timer_lost")) batch = std::exchange(waiting_, {});  // the timer may]])
+
+plant_bug(rest_ends_for_the_first "of a batch that rests, only the revoke of the first record's partition ends the rest"
+  src/stream/pipeline_batch.cc
+  [[if (!seen.insert(&partition).second) continue;]]
+  [[if (!seen.insert(&partition).second || (planted("rest_ends_for_the_first") && seen.size() > 1)) continue;]])
 
 plant_bug(rest_ends_for_all "the loss of a partition ends the rest of records of others in the same batch"
   src/stream/pipeline_batch.cc

@@ -144,6 +144,7 @@ TEST(ExploreIdleProtocol, NoWakeUpOfTwoWorkersIsLost) {
 
 // ---- TimerQueue
 
+template <bool kFireAddsAgain = false>
 class CancelAgainstFire final : public Scenario {
  public:
   void run(int thread) override {
@@ -158,12 +159,14 @@ class CancelAgainstFire final : public Scenario {
     auto timer = timers_.begin() + (thread - 1);
     const bool cancelled = queue_.cancel(*timer);
     require(!timer->fires, "cancel() returned while the timer fires");
-    require(cancelled != timer->fired, "neither fired nor cancelled, or both");
+    require(cancelled != (timer->fired && !kFireAddsAgain), "neither fired nor cancelled, or both");
     timer->gone = true;
   }
   void check() override {
-    for (const OneTimer& timer : timers_) {
+    for (OneTimer& timer : timers_) {
       require(timer.gone || timer.fired, "a timer was lost");
+      require(queue_.cancel(timer) == (kFireAddsAgain && !timer.gone),
+              "a timer is queued after cancel() has returned");
     }
   }
 
@@ -173,20 +176,29 @@ class CancelAgainstFire final : public Scenario {
       require(!gone, "a timer fires after cancel() has returned");
       fires = true;
       yield();
+      if (kFireAddsAgain) {
+        queue.add(*this, TimePoint(std::chrono::seconds(3)));
+        yield();
+      }
       fires = false;
       fired = true;
     }
+    explicit OneTimer(TimerQueue& timers) : queue(timers) {}
+    TimerQueue& queue;
     bool fires = false;
     bool fired = false;
     bool gone = false;
   };
   TimerQueue queue_;
-  std::array<OneTimer, 2> timers_;
+  std::array<OneTimer, 2> timers_{OneTimer(queue_), OneTimer(queue_)};
   bool added_ = false;
 };
-TEST(ExploreTimerQueue, CancelAgainstFire) { expect_holds<CancelAgainstFire>("TimerQueue"); }
+TEST(ExploreTimerQueue, CancelAgainstFire) { expect_holds<CancelAgainstFire<>>("TimerQueue"); }
 TEST(ExploreTimerQueue, TwoCancelsAgainstFire) {
-  expect_holds<CancelAgainstFire>("TimerQueue", {.threads = 3});
+  expect_holds<CancelAgainstFire<>>("TimerQueue", {.threads = 3});
+}
+TEST(ExploreTimerQueue, CancelAgainstAFireThatAddsItsTimerAgain) {
+  expect_holds<CancelAgainstFire<true>>("TimerQueue");
 }
 
 // ---- ThreadWakeup

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <array>
 #include <deque>
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -36,17 +37,23 @@ class ExploredScheduler final : public Scheduler {
 
   void add_timer(Timer& timer, TimePoint deadline) override {
     yield();
+    if (before_add_timer) before_add_timer(deadline);
     timers_.push_back({&timer, deadline});
     ++timers_changed_;
     changed();
   }
   bool cancel_timer(Timer& timer) override {
     yield();
-    const bool cancelled =
-        std::erase_if(timers_, [&](const Queued& queued) { return queued.timer == &timer; }) > 0;
-    wait_until("a timer that fires",
-               [&] { return firing_ != &timer || firing_thread_ == this_thread(); });
-    return cancelled;
+    const auto remove = [&] {
+      return std::erase_if(timers_, [&](const Queued& queued) { return queued.timer == &timer; }) >
+             0;
+    };
+    bool was_queued = remove();
+    while (firing_ == &timer && firing_thread_ != this_thread()) {
+      wait_until("a timer that fires", [&] { return firing_ != &timer; });
+      was_queued = remove() || was_queued;  // its fire() may have added it
+    }
+    return was_queued;
   }
 
   bool wait_for_turns_in_progress(const TimePoint*) override {
@@ -85,6 +92,9 @@ class ExploredScheduler final : public Scheduler {
     stopping_ = true;
     changed();
   }
+  std::size_t timers() const { return timers_.size(); }
+  // For scenarios in which a timer is added late.
+  std::function<void(TimePoint deadline)> before_add_timer;
 
  private:
   struct Queued {
