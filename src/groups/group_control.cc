@@ -294,6 +294,7 @@ class GroupEngine::AllTasks final : public WantedWork {
     if (key_) return "all tasks of group " + quoted(*key_);
     return "all tasks of an executor";
   }
+  const char* how_to_wait_otherwise() const override { return kWaitElsewhere; }
 
  private:
   GroupEngine& engine_;

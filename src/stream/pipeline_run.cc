@@ -22,6 +22,7 @@ class Pipeline::Engine::Run final : public WantedWork {
            (engine_.calls_ && owner == &engine_.calls_->owner());
   }
   std::string name() const override { return "the end of a pipeline's run"; }
+  const char* how_to_wait_otherwise() const override { return kWaitElsewhere; }
 
  private:
   const Engine& engine_;
