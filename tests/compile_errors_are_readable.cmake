@@ -1,5 +1,5 @@
-# Each file of compile_errors/ names in its first line what the compiler's message must contain, or "compiles". Its second line
-# may add flags.
+# Each file of compile_errors/ names in its first line what the compiler's message must contain ("expect first": what its first
+# error must), or "compiles". Its second line may add flags.
 # Needs: SOURCES, their folder; INCLUDE_DIR; CXX_COMPILER; CXX_FLAGS.
 separate_arguments(flags UNIX_COMMAND "${CXX_FLAGS}")
 file(GLOB sources "${SOURCES}/*.cc")
@@ -7,7 +7,7 @@ foreach(source IN LISTS sources)
   file(STRINGS "${source}" first_lines LIMIT_COUNT 2)
   list(GET first_lines 0 first_line)
   list(GET first_lines 1 second_line)
-  string(REGEX REPLACE "^// expect: " "" expected "${first_line}")
+  string(REGEX REPLACE "^// expect( first)?: " "" expected "${first_line}")
   set(own_flags)
   if(second_line MATCHES "^// flags: (.*)")
     separate_arguments(own_flags UNIX_COMMAND "${CMAKE_MATCH_1}")
@@ -15,6 +15,9 @@ foreach(source IN LISTS sources)
   execute_process(
     COMMAND "${CXX_COMPILER}" ${flags} -std=c++20 ${own_flags} -fsyntax-only "-I${INCLUDE_DIR}" "${source}"
     RESULT_VARIABLE status OUTPUT_VARIABLE output ERROR_VARIABLE output)
+  if(first_line MATCHES "^// expect first: ")
+    string(REGEX MATCH "error:[^\n]*" output "${output}")
+  endif()
   if(expected STREQUAL "compiles")
     if(NOT status EQUAL 0)
       message(SEND_ERROR "${source} does not compile:\n${output}")

@@ -71,8 +71,9 @@ constexpr bool is_retryable(RejectionReason reason) noexcept {
          reason == RejectionReason::kNoRoomInTime;
 }
 
-// Thrown by await() and join() for a task that was rejected under RejectionPolicy::kAbort, and by
-// GroupResult::value() for every rejected task.
+// Thrown by await(), join() and co_await for a task that a queue threshold turned away under RejectionPolicy::kAbort. A
+// task that was rejected for another reason (shutdown(), shutdown_group(), conflation) gives a result with kRejected.
+// GroupResult::value() throws this error for every rejected task.
 class RejectedError : public Exception {
  public:
   explicit RejectedError(std::string message, std::string group_key = {}, std::string task_id = {},

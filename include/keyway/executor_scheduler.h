@@ -12,8 +12,9 @@
 // task and running it. So an executor with a bounded queue must not block its own threads there until the queue has room.
 //
 // Keyway knows a thread of the executor only while it runs Keyway's work. In any other handler on such a thread do not block
-// on a handle: if it is the last free thread, the task never begins, and the wait is not refused. co_await the handle, or
-// join it in a task, where such a wait is an error (kNoThread):
+// on a handle: if it is the last free thread, the task never begins, and the wait is not refused. co_await the handle (a
+// boost::asio::awaitable cannot: see examples/asio_coroutines.cc), or join it in a task, where such a wait is an error
+// (kNoThread):
 //
 //   boost::asio::post(threads, [&] { use(executor.submit("vip", fetch).join()); });     // may wait for ever
 //   (void)executor.post("users", [&] { use(executor.submit("vip", fetch).join()); });

@@ -6,6 +6,9 @@
 //       .global_max_in_flight = 256,
 //   };
 //
+// Compilers do not name a misspelt field inside nested braces ("no matching function for call"). Write the type, and the
+// message names the field: {"vip", GroupLimits{.max_concurency = 4}}.
+//
 // Three layers limit what runs: all groups together (global_max_in_flight), one group's tasks in
 // flight (max_in_flight), one group's tasks running (max_concurrency). A task starts when every
 // layer has room, and takes all its permits at once; a task that waits holds none.
@@ -34,7 +37,7 @@ inline constexpr int kUnlimited = std::numeric_limits<int>::max();
 
 // What becomes of a task that a queue threshold turns away.
 enum class RejectionPolicy {
-  kAbort,       // it ends kRejected, and whoever awaits it gets a RejectedError
+  kAbort,       // it ends kRejected, and every wait for it throws RejectedError
   kDiscard,     // it ends kRejected
   kCallerRuns,  // it runs on the thread that submits it, under no permit
 };

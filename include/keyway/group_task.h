@@ -91,7 +91,7 @@ class GroupTask {
         task_id_(options.id),
         options_(options),
         callable_((detail::require_key(group_key_), detail::require_id(task_id_),
-                   detail::require_options(options),
+                   detail::require_options(group_key_, options),
                    detail::require_callable(callable, group_key_, task_id_), std::move(callable))) {
     options_.id = {};  // it would refer to the caller's text
   }

@@ -145,8 +145,9 @@ class KeyLocks {
 
   // Calls `callable` with the lock held, and gives what it returns. If it is a coroutine (it returns a Task<T>), so is
   // this: the lock is held until it has ended, wherever that is.
-  // With g++ 12, such a coroutine that captures more than plain values and references must have a name: see
-  // GroupExecutor::submit_async().
+  // With g++ 12, such a coroutine that captures more than plain values and references must have a name, because a
+  // temporary in a co_await expression would be destroyed twice. One that cannot be copied is passed by reference:
+  //   int version = co_await locks.with_lock("blog", std::ref(upload));   // `upload` is a move-only lambda
   template <detail::CanBeCalledWithoutArguments F>
   auto with_lock(std::string_view key, F&& callable, LockMode mode = LockMode::kExclusive) ->
       typename detail::ResultWithLock<F>::type;
@@ -380,7 +381,9 @@ template <detail::CanBeCalledWithoutArguments F>
 auto KeyLocks::with_lock(std::string_view key, F&& callable, LockMode mode) ->
     typename detail::ResultWithLock<F>::type {
   if constexpr (detail::Unwrapped<std::invoke_result_t<std::decay_t<F>&>>::kIsCoroutine) {
-    static_assert(detail::kIsSafeInAwait<F>, "g++ 12 would destroy this lambda twice: name it");
+    static_assert(detail::kIsSafeInAwait<F>,
+                  "g++ 12 would destroy this callable twice: pass the name of a variable, or "
+                  "std::ref(name) if it cannot be copied");
     return with_lock_async<std::decay_t<F>>(std::string(key), std::forward<F>(callable), mode);
   } else {
     return call_with(lock(key, mode), callable);

@@ -134,7 +134,7 @@ class Scheduler {
   // A scheduler with a bounded number of threads must override it; otherwise such a wait hangs.
   static constexpr std::size_t kUnlimitedThreads = static_cast<std::size_t>(-1);
   virtual std::size_t max_threads() const { return kUnlimitedThreads; }
-  // What the error of such a wait tells the user to do, after "wait by co_await, or ".
+  // What the error of such a wait tells the user to do; it ends the message, often after "wait by co_await, or ".
   virtual const char* how_to_get_more_threads() const { return "give the scheduler more threads"; }
   // A driven scheduler has no threads: it runs its work on a caller that sleeps in it.
   virtual bool is_driven() const { return false; }

@@ -19,7 +19,7 @@
 //   (5) Work that calls run() or dispatch() for the lane it runs in runs that at once, inside itself. For another lane
 //       it is queued; a call that would never end, because lanes wait for each other, is an error (kWaitCycle) that
 //       names them.
-//   (6) After shutdown() there are no threads.
+//   (6) After shutdown() there are no threads, unless its caller could not wait: see there.
 // Not guaranteed: any order between lanes; nor (1) within a task that waits, by a handle, for one behind it in its own
 // lane: it lets those before that one run meanwhile. Nor that a stop request to work, by cancel() or shutdown(), reaches
 // what that work runs by run(): what is to hear of it captures the std::stop_token of the outer work.
@@ -123,7 +123,9 @@ class SerialDispatcher {
 
   // Takes no more work. Waits until all of it has ended, then true; when the time is over, what still waits ends
   // unrun, what runs gets a stop request and is waited for, and false. Then ends the threads.
-  // Called by its own work it can wait for none of this: what waits ends at once, and it returns false.
+  // Called by its own work it can wait for none of this: what waits ends at once, and it returns false. If running work
+  // waits for the caller (for a lane or lock that the caller holds, or for the caller's thread), it returns false when the
+  // time is over. In both cases the threads end with a later shutdown(), or with the destructor.
   bool shutdown(Duration timeout);
 
   SerialStats stats() const;

@@ -6,6 +6,7 @@
 #include <coroutine>
 #include <optional>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 
 #include "keyway/error.h"
@@ -96,5 +97,50 @@ class [[nodiscard]] SubmitAwaiter final : private detail::RoomWaiter,
   bool submitted_ = false;
   std::optional<Error> error_;
 };
+
+namespace detail {
+
+// For g++ 12: a submit whose callable would be destroyed twice as a temporary of a co_await expression. It is awaited by
+// its name.
+template <class T>
+class [[nodiscard]] NamedSubmitAwaiter {
+ public:
+  NamedSubmitAwaiter(GroupEngine& engine, std::size_t hash, TaskHandle<T> handle)
+      : awaiter_(engine, hash, std::move(handle)) {}
+
+  // g++ 12 would copy an awaiter that is returned by reference.
+  class Awaiter {
+   public:
+    explicit Awaiter(SubmitAwaiter<T>& awaiter) : awaiter_(awaiter) {}
+    bool await_ready() { return awaiter_.await_ready(); }
+    template <class Promise>
+    bool await_suspend(std::coroutine_handle<Promise> coroutine) {
+      return awaiter_.await_suspend(coroutine);
+    }
+    Result<TaskHandle<T>> await_resume() { return awaiter_.await_resume(); }
+
+   private:
+    SubmitAwaiter<T>& awaiter_;
+  };
+
+  Awaiter operator co_await() & { return Awaiter(awaiter_); }
+  Awaiter operator co_await() && {
+    static_assert(!std::is_same_v<T, T>,
+                  "g++ 12 would destroy this callable twice: name the call: auto submit = "
+                  "executor.submit_async(...); auto handle = co_await submit;");
+    return Awaiter(awaiter_);
+  }
+
+ private:
+  SubmitAwaiter<T> awaiter_;
+};
+
+// What submit_async() gives for a callable F.
+template <class F>
+using SubmitAwaiterOf =
+    std::conditional_t<kIsSafeInAwait<F>, SubmitAwaiter<TaskValue<std::decay_t<F>>>,
+                       NamedSubmitAwaiter<TaskValue<std::decay_t<F>>>>;
+
+}  // namespace detail
 
 }  // namespace keyway

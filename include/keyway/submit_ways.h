@@ -134,20 +134,22 @@ class SubmitWays {
   }
 
   // The same for a coroutine: Result<TaskHandle<T>> handle = co_await executor.submit_async(...);
-  // It has no timeout, but a task with `start_within` ends kExpired when that time has passed. With
-  // g++ 12, a lambda that captures more than plain values and references must have a name: a
-  // temporary in a co_await expression would be destroyed twice.
+  // It has no timeout, but a task with `start_within` ends kExpired when that time has passed.
+  // g++ 12 destroys the temporaries of a co_await expression twice. With it, a callable that captures more than plain
+  // values and references is copied from a name, or the call has a name, which also works for a move-only callable:
+  //   auto submit = executor.submit_async("vip", std::move(callable));
+  //   Result<TaskHandle<T>> handle = co_await submit;
   template <TaskCallable F>
-  auto submit_async(Where... where, F&& callable) -> SubmitAwaiter<TaskValueOf<F>> {
+  auto submit_async(Where... where, F&& callable) -> detail::SubmitAwaiterOf<F> {
     return do_submit_async(place(where...), std::string_view(), std::forward<F>(callable));
   }
   template <TaskId Id, TaskCallable F>
-  auto submit_async(Where... where, const Id& id, F&& callable) -> SubmitAwaiter<TaskValueOf<F>> {
+  auto submit_async(Where... where, const Id& id, F&& callable) -> detail::SubmitAwaiterOf<F> {
     return do_submit_async(place(where...), std::string_view(id), std::forward<F>(callable));
   }
   template <TaskCallable F>
   auto submit_async(Where... where, const TaskOptions& options, F&& callable)
-      -> SubmitAwaiter<TaskValueOf<F>> {
+      -> detail::SubmitAwaiterOf<F> {
     return do_submit_async(place(where...), options, std::forward<F>(callable));
   }
 
@@ -193,9 +195,8 @@ class SubmitWays {
     return handle;
   }
   template <class Wishes, class F>
-  static SubmitAwaiter<TaskValueOf<F>> do_submit_async(const detail::GroupPlace& place,
-                                                       const Wishes& wishes, F&& callable) {
-    static_assert(detail::kIsSafeInAwait<F>, "g++ 12 would destroy this lambda twice: name it");
+  static detail::SubmitAwaiterOf<F> do_submit_async(const detail::GroupPlace& place,
+                                                    const Wishes& wishes, F&& callable) {
     auto& task = detail::make_task(*place.owner, 2, place.key, wishes, std::forward<F>(callable));
     return {*place.engine, place.hash, detail::HandleAccess::make<TaskValueOf<F>>(task)};
   }

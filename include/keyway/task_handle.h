@@ -141,7 +141,7 @@ struct HandleAccess {
   static TaskCore& core(const TaskHandle<T>& handle) {
     return handle.core();
   }
-  // REQUIRES: done(). Throws if the task was rejected under RejectionPolicy::kAbort.
+  // REQUIRES: done(). Throws if a queue threshold turned the task away under RejectionPolicy::kAbort.
   template <class T>
   static GroupResult<T> take(TaskHandle<T>& handle) {
     return handle.take();
@@ -171,8 +171,8 @@ class [[nodiscard]] TaskHandle {
   // if it takes a std::stop_token or is a coroutine. False if neither could be done.
   bool cancel() { return !core().done() && core().owner().cancel(core()); }
 
-  // Waits for the task. Throws RejectedError if it was turned away under RejectionPolicy::kAbort,
-  // and CancelledError if `stop` is requested first.
+  // Waits for the task. Throws RejectedError if a queue threshold turned it away under RejectionPolicy::kAbort, and
+  // CancelledError if `stop` is requested first. A task that a shutdown or a conflation rejected has a kRejected result.
   GroupResult<T> await(std::stop_token stop = {}) { return wait(nullptr, stop, OnStop::kThrow); }
   GroupResult<T> await_for(Duration timeout, std::stop_token stop = {}) {
     const TimePoint deadline = detail::deadline_after(core(), timeout);

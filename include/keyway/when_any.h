@@ -44,11 +44,14 @@ namespace keyway {
 // The index of the task that ended first, and its value; std::monostate for a Task<void>.
 template <class... T>
 struct WhenAny {
+  static_assert(!(std::is_reference_v<T> || ...), "when_any() gives values: return a pointer");
   std::size_t index = 0;
-  std::variant<detail::NonVoid<T>...> value;
+  // Without references: std::variant would refuse them with a message of its own.
+  std::variant<detail::NonVoid<std::remove_reference_t<T>>...> value;
 };
 template <class T>
 struct WhenAnyOf {
+  static_assert(!std::is_reference_v<T>, "when_any() gives values: return a pointer");
   std::size_t index = 0;
   detail::NonVoid<T> value;
 };
@@ -145,7 +148,8 @@ WhenAny<T...> take_winner(std::index_sequence<I...>, std::size_t winner, Task<T>
   std::optional<WhenAny<T...>> taken;
   const auto take = [&]<std::size_t Index>(std::in_place_index_t<Index> place, auto& task) {
     if (Index == winner) {
-      taken.emplace(WhenAny<T...>{winner, std::variant<NonVoid<T>...>(place, take_non_void(task))});
+      using Value = decltype(WhenAny<T...>::value);
+      taken.emplace(WhenAny<T...>{winner, Value(place, take_non_void(task))});
     }
   };
   (take(std::in_place_index<I>, tasks), ...);
@@ -163,7 +167,6 @@ Task<void> pass_time(Duration time, bool* over);
 template <class... T>
   requires(sizeof...(T) > 0)
 Task<WhenAny<T...>> when_any(Task<T>... tasks) {
-  static_assert(!(std::is_reference_v<T> || ...), "when_any() gives values: return a pointer");
   detail::Race race(sizeof...(T));
   auto start = [&](const detail::TaskContext& context) { (race.start(tasks, context), ...); };
   detail::RaceAwaiter<decltype(start)> awaiter{race, start};
@@ -174,7 +177,6 @@ Task<WhenAny<T...>> when_any(Task<T>... tasks) {
 // Throws Exception (kInvalidArgument) for no tasks: none would ever end.
 template <class T>
 Task<WhenAnyOf<T>> when_any(std::vector<Task<T>> tasks) {
-  static_assert(!std::is_reference_v<T>, "when_any() gives values: return a pointer");
   if (tasks.empty()) detail::throw_no_tasks();
   detail::Race race(tasks.size());
   auto start = [&](const detail::TaskContext& context) {

@@ -143,6 +143,53 @@ std::string refused_wait_in(GroupExecutor& executor) {
   return outer.join().value();
 }
 
+// REQUIRES: the executor has one thread. Returns the message of the exception that `wait` throws within a task.
+std::string refusal_in_task(GroupExecutor& executor, const std::function<void()>& wait) {
+  auto outer = executor.submit("a", [&]() -> std::string {
+    try {
+      wait();
+    } catch (const Exception& error) {
+      EXPECT_EQ(error.code(), ErrorCode::kNoThread);
+      return error.what();
+    }
+    return "not refused";
+  });
+  return outer.join().value();
+}
+
+// No coroutine can await these.
+TEST(BlockedThreads, TheErrorOfADrainSaysToWaitOnAnotherThread) {
+  ThreadPool pool({.threads = 1, .max_threads = 1});
+  GroupExecutor executor({}, pool);
+  GroupExecutor other({}, pool);
+  const std::string advice =
+      "would wait; wait on a thread outside of this scheduler, or raise "
+      "ThreadPoolOptions::max_threads";
+  std::string message = refusal_in_task(executor, [&] {
+    static_cast<void>(executor.submit("b", [] {}));
+    executor.drain_group("b");
+  });
+  EXPECT_NE(message.find(advice), std::string::npos) << message;
+  message = refusal_in_task(executor, [&] {
+    static_cast<void>(other.submit("b", [] {}));
+    other.drain();
+  });
+  EXPECT_NE(message.find(advice), std::string::npos) << message;
+}
+
+TEST(BlockedThreads, TheErrorOfExecuteAllSaysToAwaitTheHandles) {
+  GroupExecutor executor({}, ThreadPoolOptions{.threads = 1, .max_threads = 1});
+  const std::string message = refusal_in_task(executor, [&] {
+    std::vector<GroupTask<void>> tasks;
+    tasks.emplace_back("b", [] {});
+    static_cast<void>(executor.execute_all(std::move(tasks)));
+  });
+  EXPECT_NE(message.find("would wait; submit the tasks one by one and co_await their handles, or "
+                         "raise ThreadPoolOptions::max_threads"),
+            std::string::npos)
+      << message;
+}
+
 TEST(BlockedThreads, TheErrorNamesTheOptionThatGivesMoreThreads) {
   GroupExecutor fixed({}, ThreadPoolOptions{.threads = 1, .max_threads = 1});
   EXPECT_NE(

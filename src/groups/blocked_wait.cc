@@ -37,6 +37,7 @@ Result<void> BlockedWait::begin(const detail::IntendedWait& wait) {
 Result<void> BlockedWait::announce(TaskCore& target) {
   detail::IntendedWait wait{
       .operation = detail::Operation::current(), .task = &target, .blocks = true};
+  edge_.of_several = true;
   const WaitingTasks tasks = WaitingTasks::of(wait.operation, /*blocks=*/true);
   if (!may_be_in_the_way(tasks, wait)) return {};
   of_permitless_.link_unchecked(tasks, wait);

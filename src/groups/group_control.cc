@@ -303,6 +303,7 @@ class GroupEngine::AllTasks final : public WantedWork {
     if (key_) return "all tasks of group " + quoted(*key_);
     return "all tasks of an executor";
   }
+  const char* how_to_wait_otherwise() const override { return kWaitElsewhere; }
 
  private:
   GroupEngine& engine_;
@@ -379,10 +380,14 @@ bool GroupEngine::drain(Duration timeout) {
     throw Exception({ErrorCode::kWaitCycle,
                      "a task cannot wait until its executor has no tasks; drain() from outside"});
   }
-  const std::optional<TimePoint> deadline = deadline_after(timeout);
-  const Result<bool> drained = wait_until_quiet(deadline ? &*deadline : nullptr);
+  const Result<bool> drained = try_drain(timeout);
   if (!drained) throw Exception(drained.error());
   return *drained;
+}
+
+Result<bool> GroupEngine::try_drain(Duration timeout) {
+  const std::optional<TimePoint> deadline = deadline_after(timeout);
+  return wait_until_quiet(deadline ? &*deadline : nullptr);
 }
 
 bool GroupEngine::drain_group(std::string_view key, Duration timeout) {

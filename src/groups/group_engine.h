@@ -122,6 +122,8 @@ class GroupEngine final : public LaneOwner,
   void stop_taking();
   void shutdown();
   bool shutdown(Duration timeout);
+  // As drain(), but a wait that could never end is an error. REQUIRES: !runs_a_task_here().
+  Result<bool> try_drain(Duration timeout);
   // shutdown(), then waits until all tasks have ended and no thread is inside the engine.
   void close();
 

@@ -138,7 +138,7 @@ const char* to_string(HeldBackBy by) {
 std::string Explanation::text() const {
   std::string text;
   if (task_id) {
-    text = "task " + quoted(*task_id) + " of group " + quoted(group_key) + ": " + task_state;
+    text = detail::name_of_task(group_key, *task_id) + ": " + task_state;
     if (position) text += ", place " + std::to_string(*position) + " of " + std::to_string(waiting);
     if (runs_for) text += " for " + human_duration(*runs_for);
     if (task_state != "waits") return text + remedy(*this);

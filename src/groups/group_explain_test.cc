@@ -33,6 +33,17 @@ class ExplainTest : public ::testing::Test {
   std::unique_ptr<GroupExecutor> executor_;
 };
 
+TEST_F(ExplainTest, ATaskWithoutAnIdHasTheNameThatItHasElsewhere) {
+  make({});
+  auto a = submit("p", "");
+  auto b = submit("p", "");
+  sim_.advance(1s);
+  EXPECT_EQ(executor_->explain(a).text(), "a task of group \"p\": runs for 1.0 s");
+  EXPECT_TRUE(
+      executor_->explain(b).text().starts_with("a task of group \"p\": waits, place 1 of 1"))
+      << executor_->explain(b);
+}
+
 TEST_F(ExplainTest, NamesTheGroupsLimitAndWhoHoldsIt) {
   make({.groups = {{"vip", {.max_concurrency = 2}}}});
   auto a = submit("vip", "a");

@@ -163,14 +163,15 @@ std::size_t require_key(std::string_view key, std::string_view what) {
   return LaneTable::hash(key);
 }
 
-void require_options(const TaskOptions& options) {
+void require_options(std::string_view key, const TaskOptions& options) {
   if (options.conflation != Conflation::kNone && options.id.empty()) {
-    throw Exception(
-        {ErrorCode::kInvalidArgument, "a task without an id cannot be conflated; give it one"});
+    throw Exception({ErrorCode::kInvalidArgument, name_of_task(key, {}) +
+                                                      " has no id, so it cannot be conflated; give "
+                                                      "it one"});
   }
   if (options.cost >= 1) return;
-  throw Exception({ErrorCode::kInvalidArgument, "the cost of task " + quoted(options.id) + " is " +
-                                                    std::to_string(options.cost) +
+  throw Exception({ErrorCode::kInvalidArgument, "the cost of " + name_of_task(key, options.id) +
+                                                    " is " + std::to_string(options.cost) +
                                                     "; it must be at least 1"});
 }
 

@@ -56,6 +56,28 @@ TEST(SubmitForms, OfAnExecutorTakeAnIdOptionsOrNothing) {
   });
 }
 
+// g++ 12 destroys the temporaries of a co_await expression twice: this is what its message says to write.
+TEST(SubmitForms, ASubmitWithANameTakesAMoveOnlyCallableInACoroutine) {
+  SimScheduler sim;
+  GroupExecutor executor(narrow(), sim);
+  auto value = std::make_shared<int>(42);
+  const std::weak_ptr<int> lives = value;
+  auto first = executor.submit("g", [] { return nap(1s); });
+  auto second = executor.submit("g", [] {});  // the queue is full
+  const auto submit_both = [&](std::shared_ptr<int> captured) -> Task<int> {
+    auto callable = [owner = std::make_unique<std::shared_ptr<int>>(captured)] { return **owner; };
+    auto submit = executor.submit_async("g", std::move(callable));
+    auto handle = co_await submit;
+    auto temporary =
+        executor.group("h").submit_async([captured = std::move(captured)] { return *captured; });
+    auto other = co_await temporary;
+    co_return (co_await *handle).value() + (co_await *other).value();
+  };
+  EXPECT_EQ(sync_wait(sim, submit_both(std::move(value))), 84);
+  EXPECT_TRUE(lives.expired());
+  EXPECT_TRUE(first.join().ok() && second.join().ok());
+}
+
 TEST(SubmitForms, OfAGroupHandleAreTheSame) {
   GroupExecutor executor({});
   GroupHandle group = executor.group("g");

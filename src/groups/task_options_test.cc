@@ -61,6 +61,24 @@ TEST_F(TaskOptionsTest, ACostOfLessThanOneIsRefused) {
   EXPECT_THROW((void)submit({.id = "a", .cost = 0}, executor_), Exception);
 }
 
+TEST(TaskOptionsMessages, NameTheTaskAndItsGroup) {
+  GroupExecutor executor({});
+  const auto refusal = [&](const TaskOptions& options) {
+    try {
+      static_cast<void>(executor.submit("k", options, [] {}));
+    } catch (const Exception& error) {
+      return std::string(error.what());
+    }
+    return std::string("not refused");
+  };
+  EXPECT_EQ(refusal({.cost = 0}), "the cost of a task of group \"k\" is 0; it must be at least 1");
+  EXPECT_EQ(refusal({.id = "x", .cost = 0}),
+            "the cost of task \"x\" of group \"k\" is 0; it must be at least 1");
+  EXPECT_EQ(refusal({.conflation = Conflation::kKeepOldest}),
+            "a task of group \"k\" has no id, so it cannot be conflated; give it one");
+  EXPECT_THROW(GroupTask<int>("k", TaskOptions{.cost = 0}, [] { return 1; }), Exception);
+}
+
 TEST_F(TaskOptionsTest, WhatACostlyTaskTookComesBackWhenTheLimitHasChangedMeanwhile) {
   auto a = submit({.id = "a", .cost = 4}, executor_);
   sim_.run_ready();

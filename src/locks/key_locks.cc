@@ -81,7 +81,14 @@ KeyLocks::KeyLocks(KeyLocksOptions options)
       logs_(static_cast<bool>(options_->debug_log)),
       table_(std::make_unique<LockTable>()) {}
 
-KeyLocks::~KeyLocks() = default;
+KeyLocks::~KeyLocks() {
+  const std::optional<std::string> key = table_->any_key();
+  if (!key) return;
+  const std::string message =
+      "a KeyLocks is destroyed while a lock is held or waited for: " + explain(*key).text() +
+      "; destroy it after its guards and waiters";
+  KEYWAY_CHECK(!key, message.c_str());
+}
 
 // ---- taking a lock
 

@@ -1,6 +1,8 @@
 // Coroutines and locks.
 #include <coroutine>
 #include <exception>
+#include <functional>
+#include <memory>
 #include <stdexcept>
 #include <stop_token>
 #include <string>
@@ -56,6 +58,20 @@ TEST(KeyLocksAsync, WithLockHoldsTheLockUntilTheCoroutineHasEnded) {
   };
   EXPECT_EQ(sync_wait(sim, locks.with_lock("a", work)), 7);
   EXPECT_EQ(locks.active_lock_count(), 0U);
+}
+
+// g++ 12 destroys the temporaries of a co_await expression twice: this is what its message says to write.
+TEST(KeyLocksAsync, WithLockTakesAMoveOnlyCoroutineByReference) {
+  SimScheduler sim;
+  KeyLocks locks;
+  const auto call = [&]() -> Task<int> {
+    auto work = [value = std::make_unique<int>(7)]() -> Task<int> {
+      co_await sleep_for(1ms);
+      co_return *value;
+    };
+    co_return co_await locks.with_lock("a", std::ref(work));
+  };
+  EXPECT_EQ(sync_wait(sim, call()), 7);
 }
 
 TEST(KeyLocksAsync, AreReleasedIfTheCoroutineThrows) {

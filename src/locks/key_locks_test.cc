@@ -317,14 +317,15 @@ TEST(KeyLocks, WithLockGivesWhatTheWorkReturns) {
   EXPECT_EQ(*locks.with_lock("a", [] { return std::make_unique<int>(4); }), 4);
 }
 
-TEST(KeyLocksDeathTest, CannotBeDestroyedWhileAGuardIsOut) {
+TEST(KeyLocksDeathTest, CannotBeDestroyedWhileAGuardIsOutAndNamesItsHolder) {
   EXPECT_DEATH(
       {
         auto* locks = new KeyLocks;
         KeyLocks::Guard guard = locks->lock("a");
         delete locks;
       },
-      "somebody holds");
+      "a KeyLocks is destroyed while a lock is held or waited for: key \"a\": held by thread "
+      "[0-9]+; destroy it");
 }
 
 TEST(KeyLocks, AStopThatWasRequestedBeforeTakesNoFreeLock) {

@@ -1,5 +1,6 @@
 // What an executor says of tasks that wait for a lock.
 #include <memory>
+#include <string>
 
 #include <gtest/gtest.h>
 
@@ -47,6 +48,22 @@ TEST(LockMessagesDeathTest, AnExecutorThatIsDestroyedUnderALockNamesTheTaskThatW
   };
   EXPECT_DEATH(destroy_under_lock(),
                "executor is destroyed where .* task \"t\" of group \"g\" waits for key \"k\"");
+}
+
+TEST(LockMessagesDeathTest, ADestroyedKeyLocksNamesAKeyOfItsBucketsItsHolderAndItsWaiters) {
+  const auto destroy = [] {
+    SimScheduler sim;
+    auto locks = std::make_unique<KeyLocks>();
+    GroupExecutor executor({}, sim);
+    const std::string key(100, 'k');  // too long for the first place of a shard
+    const KeyLocks::Guard guard = locks->lock(key);
+    auto waits = executor.submit("g", "t", [&]() -> Task<void> {
+      const KeyLocks::Guard mine = co_await locks->lock_async(key);
+    });
+    sim.run_ready();
+    locks.reset();
+  };
+  EXPECT_DEATH(destroy(), "waited for: key \"k+\": held by thread [0-9]+; 1 waiting");
 }
 
 }  // namespace

@@ -149,7 +149,18 @@ std::optional<std::uint64_t> holder_to_release(const LockEntry& entry, std::uint
 }  // namespace
 
 LockTable::~LockTable() {
-  KEYWAY_CHECK(size() == 0, "a KeyLocks is destroyed while somebody holds or waits for a lock");
+  KEYWAY_CHECK(size() == 0, "a KeyLocks is destroyed while a lock is held or waited for");
+}
+
+std::optional<std::string> LockTable::any_key() const {
+  for (const Shard& shard : shards_) {
+    const SpinGuard guard(shard.lock);
+    if ((shard.used & Shard::kFirst) != 0) return std::string(shard.first.key());
+    for (std::uint32_t i = 0; i < shard.bucket_count; ++i) {
+      if (shard.buckets[i] != nullptr) return std::string(shard.buckets[i]->key());
+    }
+  }
+  return std::nullopt;
 }
 
 LockEntry* LockTable::try_acquire_crowded(Shard& shard, std::string_view key, std::size_t hash,

@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -127,6 +128,8 @@ class LockTable {
     return visit(find(shard, key, hash));
   }
   std::size_t size() const;
+  // A key that is held or waited for; none if there is none.
+  std::optional<std::string> any_key() const;
 
  private:
   static constexpr std::size_t kShards = 64;

@@ -15,7 +15,7 @@
 namespace keyway {
 
 // When to look again which threads are blocked. A look at a thousand threads takes a millisecond, on the thread that also
-// fires timers, so looks may take a twentieth of its time.
+// fires timers, so looks may take a twentieth of its time: they are up to 20 times their CPU time apart, and at least a tick.
 class ProbePace {
  public:
   bool is_due(TimePoint now) const { return now >= next_; }
@@ -38,7 +38,7 @@ class PoolGrowth {
     unsigned more;    // how many threads to wake or start now
   };
 
-  // Once per tick while work is ready. REQUIRES: blocked <= active.
+  // Once per look at the threads, while work is ready. REQUIRES: blocked <= active.
   Decision decide(unsigned active, unsigned blocked) {
     const unsigned running = active - blocked;
     unsigned more = base_threads_ - std::min(base_threads_, running);
@@ -48,13 +48,13 @@ class PoolGrowth {
   }
 
  private:
-  static constexpr int kTicksInWindow = 16;
+  static constexpr int kLooksInWindow = 16;
 
-  // The maximum number of blocked threads in the last 16 to 32 ticks. Threads that slept together
+  // The maximum number of blocked threads in the last 16 to 32 looks. Threads that slept together
   // wake together: few are blocked for a moment, and then all of them block again.
   unsigned recent_peak(unsigned blocked) {
-    if (++ticks_in_window_ == kTicksInWindow) {
-      ticks_in_window_ = 0;
+    if (++looks_in_window_ == kLooksInWindow) {
+      looks_in_window_ = 0;
       peak_before_ = std::exchange(peak_now_, 0);
     }
     peak_now_ = std::max(peak_now_, blocked);
@@ -63,7 +63,7 @@ class PoolGrowth {
 
   const unsigned base_threads_;
   const unsigned max_threads_;
-  int ticks_in_window_ = 0;
+  int looks_in_window_ = 0;
   unsigned peak_now_ = 0;
   unsigned peak_before_ = 0;
 };

@@ -43,6 +43,12 @@ std::string WaitGraph::Edge::target_name() const {
   return "a permit of its group, to go on";
 }
 
+const char* WaitGraph::Edge::how_to_wait_otherwise() const {
+  if (work != nullptr) return work->how_to_wait_otherwise();
+  if (of_several) return "submit the tasks one by one and co_await their handles";
+  return WantedWork::kWaitByAwait;
+}
+
 void WaitGraph::hold_lane(WaiterNode& node) {
   if (std::exchange(node.holds_permit, true)) return;
   LaneNode& of = lanes_[node.lane];

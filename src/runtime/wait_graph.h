@@ -105,6 +105,11 @@ class WantedWork {
   // The executor, if the work is all tasks of an executor; otherwise null.
   virtual const void* all_tasks_of() const { return nullptr; }
   virtual std::string name() const = 0;
+  // How to wait for it without blocking a thread of its scheduler, for messages. Work that no coroutine can await overrides it.
+  virtual const char* how_to_wait_otherwise() const { return kWaitByAwait; }
+
+  static constexpr const char* kWaitByAwait = "wait by co_await";
+  static constexpr const char* kWaitElsewhere = "wait on a thread outside of this scheduler";
 
  protected:
   ~WantedWork() = default;
@@ -144,10 +149,14 @@ class WaitGraph {
     bool can_give_back = false;  // give_back_permit() can take a kept permit from the waiter
     bool bounded = false;        // the wait has a timeout
     bool announced = false;      // the wait has not begun: its waiter runs, and has its permits
+    bool of_several = false;     // one call waits for several tasks
 
     // The wait blocks the calling thread.
     void block_this_thread();
     bool blocks_a_thread() const { return blocks_; }
+    bool blocks_a_thread_of(const Scheduler* scheduler) const { return thread_ == scheduler; }
+    // How the waiter can wait without blocking a thread of the scheduler, for messages.
+    const char* how_to_wait_otherwise() const;
     std::string target_name() const;  // for messages
     std::string waiter_name() const;
 

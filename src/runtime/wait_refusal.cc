@@ -50,7 +50,11 @@ Error refusal(const std::vector<const WaitGraph::Edge*>& cycle, const PermitHold
     const std::size_t threads = short_of_threads->max_threads();
     message += "; no thread would be left to run it, because " +
                (threads == 1 ? "the only thread" : "all " + std::to_string(threads) + " threads") +
-               " would wait; wait by co_await, or " + short_of_threads->how_to_get_more_threads();
+               " would wait; ";
+    if (refused.blocks_a_thread_of(short_of_threads)) {
+      message += refused.how_to_wait_otherwise() + std::string(", or ");
+    }
+    message += short_of_threads->how_to_get_more_threads();
     return {ErrorCode::kNoThread, std::move(message)};
   }
   if (locks == cycle.size() && upgrades) {

@@ -163,12 +163,8 @@ SerialDispatcher::SerialDispatcher(SerialOptions options, Scheduler& scheduler)
 
 // All threads end before the first worker goes: each may just have woken work of another one.
 SerialDispatcher::~SerialDispatcher() {
-  try {
-    shutdown(Duration::zero());
-  } catch (const Exception&) {
-    // The WaitGraph refused the wait. The executors' destructors wait, and report if that wait
-    // could never end.
-  }
+  // If it cannot wait, the executors' destructors do, and report if that wait could never end.
+  shutdown(Duration::zero());
 }
 
 // ---- submitting
@@ -270,11 +266,16 @@ bool SerialDispatcher::shutdown(Duration timeout) {
   bool drained = !inside;
   parts_->for_each([&](GroupExecutor& executor) {
     const Duration left = timeout - (parts_->load.waits().now() - began);
-    drained = drained && executor.drain(std::max(left, Duration::zero()));
+    drained =
+        drained && executor.engine_->try_drain(std::max(left, Duration::zero())).value_or(false);
   });
   if (!drained) parts_->for_each([](GroupExecutor& executor) { executor.shutdown(); });
   if (inside) return false;
-  parts_->for_each([](GroupExecutor& executor) { executor.drain(); });
+  bool ended = true;  // false: work waits for the caller
+  parts_->for_each([&](GroupExecutor& executor) {
+    ended = ended && executor.engine_->try_drain(Duration::max()).ok();
+  });
+  if (!ended) return false;
   MutexLock lock(parts_->shutdown_mutex);
   if (parts_->pool != nullptr) parts_->pool->end_threads();
   for (WorkerThread* thread : parts_->threads) thread->end_thread();

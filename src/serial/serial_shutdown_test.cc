@@ -263,6 +263,56 @@ TEST_P(SerialShutdown, WorkMayShutItsDispatcherDown) {
   EXPECT_TRUE(dispatcher.shutdown(1h));
 }
 
+// Work of one dispatcher shuts another one down, whose work waits for the caller's lane.
+TEST_P(SerialShutdown, WorkThatWaitsForTheCallerIsNotWaitedFor) {
+  expect_ends([&] {
+    SerialDispatcher first(options({.workers = 2}));
+    SerialDispatcher second(options({.workers = 2}));
+    std::atomic<bool> asked = false;
+    std::latch began(1);
+    Result<TaskHandle<void>> waits = Error{};
+    Result<TaskHandle<void>> queued = Error{};
+    const auto returned = first.run("k", [&] {
+      waits = second.dispatch("x", [&](std::stop_token stop) {
+        began.count_down();
+        EXPECT_TRUE(first.run("k", [] {}).ok());
+        asked = stop.stop_requested();
+      });
+      began.wait();
+      queued = second.dispatch("x", [] {});
+      const detail::TaskCore& task = detail::HandleAccess::core(*waits);
+      while (WaitGraph::instance().waits_for(task).empty()) std::this_thread::yield();
+      return second.shutdown(1ms);
+    });
+    EXPECT_FALSE(*returned);
+    EXPECT_TRUE(waits->join().ok());
+    EXPECT_TRUE(asked);
+    EXPECT_EQ(queued->join().status, TaskStatus::kRejected);
+    EXPECT_EQ(second.post("x", [] {}).error().code, ErrorCode::kShutdown);
+    // From outside it can wait, and ends the threads.
+    const std::ptrdiff_t before = thread_count();
+    EXPECT_TRUE(second.shutdown(1h));
+    EXPECT_TRUE(eventually([&] { return thread_count() < before; }));
+  });
+}
+
+// On the last thread of a scheduler that both use.
+TEST(SerialShutdownOnAFullPool, WorkThatNeedsTheCallersThreadIsNotWaitedFor) {
+  expect_ends([] {
+    ThreadPool pool({.threads = 1, .max_threads = 1});
+    GroupExecutor executor({}, pool);
+    SerialDispatcher dispatcher({.workers = 1}, pool);
+    Result<TaskHandle<void>> queued = Error{};
+    auto task = executor.submit("a", [&] {
+      queued = dispatcher.dispatch("x", [] {});
+      return dispatcher.shutdown(1ms);
+    });
+    EXPECT_FALSE(task.join().value());
+    EXPECT_EQ(queued->join().status, TaskStatus::kRejected);
+    EXPECT_TRUE(dispatcher.shutdown(1h));
+  });
+}
+
 // It goes on on the thread of the work that it awaited, outside of any work.
 ForeignCoroutine shut_down_after(SerialDispatcher& dispatcher, TaskHandle<void> work,
                                  std::latch& done) {

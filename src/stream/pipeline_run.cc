@@ -27,6 +27,7 @@ class Pipeline::Engine::Run final : public WantedWork {
              {.owner = engine_.calls_ ? &engine_.calls_->owner() : nullptr}}};
   }
   std::string name() const override { return "the end of a pipeline's run"; }
+  const char* how_to_wait_otherwise() const override { return kWaitElsewhere; }
 
  private:
   const Engine& engine_;

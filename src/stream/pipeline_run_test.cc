@@ -31,8 +31,13 @@ TEST(PipelineRun, OnTheLastThreadOfItsPoolIsRefused) {
     FakeLog log = numbered(3, 1);
     FakeSource source(log);
     Pipeline pipeline(source, {}, [](const Record&) {}, pool);
-    auto caller = executor.submit("a", [&] { return pipeline.run_until().error().code; });
-    EXPECT_EQ(caller.join().value(), ErrorCode::kNoThread);
+    auto caller = executor.submit("a", [&] { return pipeline.run_until().error(); });
+    const Error error = caller.join().value();
+    EXPECT_EQ(error.code, ErrorCode::kNoThread);
+    EXPECT_TRUE(
+        error.message.ends_with("would wait; wait on a thread outside of this scheduler, or raise "
+                                "ThreadPoolOptions::max_threads"))
+        << error.message;
     EXPECT_EQ(log.committed[0].watermark, 0);
   });
 }

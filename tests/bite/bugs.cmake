@@ -1354,12 +1354,12 @@ plant_bug(turned_away_without_permit "a refused call ends its work before its ca
 plant_bug(inside_shutdown_waits_for_threads "a shutdown on a thread of the dispatcher waits for one that ends this thread"
   src/serial/serial_dispatcher.cc
   [[if (inside) return false;
-  parts_->for_each([](GroupExecutor& executor) { executor.drain(); });
-  MutexLock lock(parts_->shutdown_mutex);]]
-  [[if (inside && !planted("inside_shutdown_waits_for_threads")) return false;
-  if (!inside) parts_->for_each([](GroupExecutor& executor) { executor.drain(); });
-  MutexLock lock(parts_->shutdown_mutex);
-  if (inside) return false;]])
+  bool ended = true;  // false: work waits for the caller]]
+  [[if (inside) {
+    if (planted("inside_shutdown_waits_for_threads")) MutexLock lock(parts_->shutdown_mutex);
+    return false;
+  }
+  bool ended = true;]])
 
 plant_bug(lanes_looked_at_once "drain() returns when each lane was empty once, although a task went from one to another meanwhile"
   src/lanes/lane_table.cc

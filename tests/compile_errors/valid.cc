@@ -22,6 +22,18 @@ void submit(keyway::GroupExecutor& executor, keyway::SerialDispatcher& dispatche
   static_cast<void>(dispatcher.run("key", [] { return std::make_unique<int>(1); }));
 }
 
+// What the messages for g++ 12 say to do works with every compiler.
+keyway::Task<int> await(keyway::GroupExecutor& executor, keyway::KeyLocks& locks) {
+  auto move_only = [owner = std::make_unique<int>(1)] { return *owner; };
+  auto submit = executor.submit_async("key", std::move(move_only));
+  auto handle = co_await submit;
+  const auto copied = [owner = std::make_shared<int>(1)] { return *owner; };
+  auto other = co_await executor.submit_async("key", copied);
+  auto coroutine = [owner = std::make_unique<int>(1)]() -> keyway::Task<int> { co_return *owner; };
+  const int sum = co_await locks.with_lock("key", std::ref(coroutine));
+  co_return sum + (co_await *handle).value() + (co_await *other).value();
+}
+
 struct Handler {
   keyway::Outcome operator()(const keyway::Record&, const keyway::Attempt&) {
     return keyway::done();

@@ -16,7 +16,7 @@ namespace keyway::detail {
 // Returns the hash of a key. Throws if the text cannot be a key; the message calls it `what`.
 std::size_t require_key(std::string_view key, std::string_view what = "group key");
 void require_id(std::string_view id);
-void require_options(const TaskOptions& options);
+void require_options(std::string_view key, const TaskOptions& options);
 [[noreturn]] void throw_null_callable(std::string_view key, std::string_view id);
 [[noreturn]] void throw_cannot_share(std::string_view key, std::string_view id);
 
@@ -45,7 +45,7 @@ auto& make_task(TaskOwner& owner, std::uint32_t references, std::string_view key
   using Node = TaskNode<std::decay_t<F>>;
   require_id(options.id);
   require_callable(callable, key, options.id);
-  require_options(options);
+  require_options(key, options);
   constexpr bool kCopies = kCanBeCopied<typename Node::KeptType>;
   if (!kCopies && options.conflation == Conflation::kShareResult) {
     throw_cannot_share(key, options.id);
