@@ -46,6 +46,11 @@ namespace keyway {
 struct ExecutorOptions {
   // The maximum number of threads of the executor; 0: unknown, which counts as one. A wait in a
   // task that would leave no thread for its target is refused (ErrorCode::kNoThread).
+  //
+  // Each GroupExecutor that is made from an executor counts the threads for itself. If tasks of one GroupExecutor wait for tasks
+  // of another one on the same threads, both must have the same Scheduler, or such waits may block all of the threads:
+  //   auto scheduler = make_executor_scheduler(threads.get_executor(), {.threads = 8});
+  //   GroupExecutor readers(policy, *scheduler), writers(policy, *scheduler);
   unsigned threads = 0;
 };
 

@@ -4,6 +4,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -22,9 +23,9 @@ using testing::SimScheduler;
 
 // ---- how many other waits the checks of `count` waits look at
 
-// Runs `count` pairs of tasks: the first waits for the second, and the second for a task of a group with other limits.
-void run_waits(Scheduler& scheduler, SimScheduler& sim, int count) {
-  GroupExecutor executor({.groups = {{"inner", {.max_concurrency = 4}}}}, scheduler);
+// Runs `count` pairs of tasks: the first waits for the second, and the second for a task of the group "inner".
+void run_waits(GroupPolicy policy, Scheduler& scheduler, SimScheduler& sim, int count) {
+  GroupExecutor executor(std::move(policy), scheduler);
   executor.pause_group("inner");
   std::vector<TaskHandle<int>> handles;
   const auto middle = [&]() -> Task<int> {
@@ -45,13 +46,21 @@ void run_waits(Scheduler& scheduler, SimScheduler& sim, int count) {
   for (auto& handle : handles) EXPECT_EQ(handle.join().value(), 1);
 }
 
-TEST(WaitScale, AWaitLooksAtAsManyOthersHoweverManyThereAre) {
-  expect_checks_stay([](int count) {
+void expect_checks_of_waits_stay(const GroupPolicy& policy) {
+  expect_checks_stay([&](int count) {
     SimScheduler sim;
     CountedChecks checks(sim);
-    run_waits(checks, sim, count);
+    run_waits(policy, checks, sim, count);
     return checks.count();
   });
+}
+
+TEST(WaitScale, AWaitLooksAtAsManyOthersHoweverManyThereAre) {
+  expect_checks_of_waits_stay({.groups = {{"inner", {.max_concurrency = 4}}}});
+}
+
+TEST(WaitScale, AWaitLooksAtAsManyOthersIfAllGroupsHaveTheSameLimits) {
+  expect_checks_of_waits_stay({});
 }
 
 // All waiters are in one group and hold permits of it, and each has a priority.
@@ -258,7 +267,7 @@ TEST(WaitScale, TimePerWaitDoesNotGrowWithTheNumberOfWaiters) {
   const auto seconds = [](int count) {
     SimScheduler sim;
     const double began = cpu_seconds();
-    run_waits(sim, sim, count);
+    run_waits({.groups = {{"inner", {.max_concurrency = 4}}}}, sim, sim, count);
     return cpu_seconds() - began;
   };
   expect_cost_stays(seconds, 1'000, 20'000);
@@ -317,18 +326,23 @@ TEST(WaitScale, OfASharedResultDoesNotGrowEither) {
 // ---- long chains
 
 TEST(WaitScale, AChainOfManyWaitsIsFoundToEnd) {
-  SimScheduler sim;
-  GroupExecutor executor({}, sim);
-  constexpr int kLength = 20'000;
-  std::function<Task<int>(int)> link = [&](int left) -> Task<int> {
-    if (left == 0) co_return 0;
-    auto next =
-        executor.submit("link-" + std::to_string(left), [&link, left] { return link(left - 1); });
-    co_return 1 + (co_await next).value();
+  const auto seconds = [](int length) {
+    SimScheduler sim;
+    GroupExecutor executor({}, sim);
+    std::function<Task<int>(int)> link = [&](int left) -> Task<int> {
+      if (left == 0) co_return 0;
+      auto next =
+          executor.submit("link-" + std::to_string(left), [&link, left] { return link(left - 1); });
+      co_return 1 + (co_await next).value();
+    };
+    auto first = executor.submit("first", [&] { return link(length); });
+    const double began = cpu_seconds();
+    sim.run_until_idle();
+    const double took = cpu_seconds() - began;
+    EXPECT_EQ(first.join().value(), length);
+    return took;
   };
-  auto first = executor.submit("first", [&] { return link(kLength); });
-  sim.run_until_idle();
-  EXPECT_EQ(first.join().value(), kLength);
+  expect_cost_stays(seconds, 1'000, 20'000);
 }
 
 TEST(WaitScale, ACycleAtTheEndOfALongChainIsRefused) {

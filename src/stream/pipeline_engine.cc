@@ -460,6 +460,7 @@ bool Pipeline::Engine::commit() {
     if (progress != partition->last_commit) changed.push_back(std::move(progress));
   }
   if (changed.empty()) {
+    commit_failures_in_a_row_ = 0;  // what failed was of a partition that is gone
     awaits_commit_ = false;
     return true;
   }

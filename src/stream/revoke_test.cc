@@ -175,6 +175,30 @@ TEST(Revoke, ACommitThatFailedIsTriedAgainBeforeReadingGoesOn) {
   EXPECT_GT(source.polls_since, 0);
 }
 
+TEST(Revoke, DoesNotWaitForACommitThatFailedOfAPartitionThatIsLost) {
+  SimScheduler sim;
+  FakeLog log = numbered(3, 3);
+  log.partitions[1];
+  RevokedSource source(log);
+  source.ends = false;
+  int commits = 0;
+  source.on_commit = [&](std::span<const Progress>) -> Result<void> {
+    ++commits;
+    return Error{ErrorCode::kIo, "broker is away", /*retryable=*/true};
+  };
+  std::stop_source stop;
+  // After the first commit has failed, and before it is tried again.
+  const CallAfter loses(sim, 2500ms, [&] { source.take_away(0, PartitionEvent::kLost); });
+  const CallAfter revokes(sim, 2600ms, [&] { source.take_away(1, PartitionEvent::kRevoked); });
+  std::optional<int> polls_soon;
+  const CallAfter looks(sim, 3s, [&] { polls_soon = source.polls_since; });
+  const CallAfter stops(sim, 1min, [&] { stop.request_stop(); });
+  Pipeline pipeline(source, {.commit_interval = 2s}, [](const Record&) {}, sim);
+  ASSERT_TRUE(pipeline.run_until(stop.get_token()).ok());
+  EXPECT_EQ(commits, 1);
+  EXPECT_GT(polls_soon, 0);
+}
+
 TEST(Revoke, ACommitThatFailsUntilItsTimeIsOverIsGivenUp) {
   SimScheduler sim;
   FakeLog log = numbered(3, 3);
