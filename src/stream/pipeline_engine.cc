@@ -494,7 +494,13 @@ bool Pipeline::Engine::is_revoking() {
   const auto runs = [&](PartitionId id) { return partitions_.at(id)->in_flight > 0; };
   if (!late && std::any_of(revoked_.begin(), revoked_.end(), runs)) return true;
   const bool failed_just_now = commit_failures_in_a_row_ > 0 && now < next_commit_;
-  if (!late && failed_just_now) return true;
+  const auto is_uncommitted = [&](PartitionId id) {
+    Partition& partition = *partitions_.at(id);
+    return partition.ledger.snapshot() != partition.last_commit;
+  };
+  if (!late && failed_just_now && std::any_of(revoked_.begin(), revoked_.end(), is_uncommitted)) {
+    return true;
+  }
   if (!commit() && !late) return true;
   for (const PartitionId id : revoked_) partitions_.erase(id);
   revoked_.clear();
