@@ -1,16 +1,16 @@
 // Random tasks that lock, wait, nest, branch, throw, are cancelled and pass guards on, in random order, under virtual
-// time: coroutines, and callables that block. What must always be true of locks is checked from outside. A schedule is
-// its seed: see tests/support/schedules.h.
+// time: coroutines, callables that block, and coroutines of another library, which may be destroyed in line. What must always
+// be true of locks is checked from outside. A schedule is its seed: see tests/support/schedules.h.
 #include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <deque>
-#include <iostream>
 #include <map>
 #include <memory>
 #include <optional>
 #include <set>
 #include <stdexcept>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -19,6 +19,8 @@
 #include "keyway/group_executor.h"
 #include "keyway/key_locks.h"
 #include "keyway/testing/sim_scheduler.h"
+#include "locks/lock_oracle.h"
+#include "support/foreign_coroutine.h"
 #include "support/schedules.h"
 
 namespace keyway {
@@ -26,15 +28,7 @@ namespace {
 
 using std::chrono::microseconds;
 
-// A task, or a branch of one: "3", "3.1", "3.1.0". A branch is a part of those whose name it begins with.
-using Name = std::string;
-
-bool is_part_of(const Name& part, const Name& whole) {
-  return part == whole || part.starts_with(whole + ".");
-}
-Name task_of(const Name& name) { return name.substr(0, name.find('.')); }
-
-class Schedule {
+class Schedule : private LockOracle {
  public:
   // `lets_go`: a bug on purpose; each guard is released as soon as it is taken.
   Schedule(std::uint64_t seed, bool lets_go) : sim_(seed), seed_(seed), lets_go_(lets_go) {}
@@ -44,52 +38,44 @@ class Schedule {
     executor_ = std::make_unique<GroupExecutor>(
         GroupPolicy{.default_group = {.max_concurrency = 100}}, sim_);
     only_all_ = one_in(8);
+    has_many_keys_ = one_in(3);
     const std::uint64_t tasks = 2 + below(6);
     for (std::uint64_t i = 0; i < tasks; ++i) submit();
     for (std::uint64_t i = below(40); i > 0; --i) {
-      if (one_in(12)) cancel_one();
-      if (one_in(6)) release_passed_on();
+      if (one_in(12)) drive(&Schedule::cancel_one);
+      if (one_in(6)) drive(&Schedule::release_passed_on);
+      if (one_in(20)) drive(&Schedule::begin_foreign);
+      if (one_in(12)) drive(&Schedule::destroy_foreign);
       if (!sim_.run_one()) break;
     }
     sim_.run_until_idle();
     while (!passed_on_.empty()) {
-      release_passed_on();
+      drive(&Schedule::release_passed_on);
       sim_.run_until_idle();
     }
     for (TaskHandle<void>& handle : handles_) expect(handle.is_done(), "a task waits for ever");
     executor_.reset();
+    for (const auto& foreign : foreign_) expect(!foreign->stands_in_line, "it waits for ever");
     expect(locks_.active_lock_count() == 0, "a lock was left behind");
-    return wrong_.empty() ? "" : "seed " + std::to_string(seed_) + ": " + wrong_;
+    return wrong().empty() ? "" : "seed " + std::to_string(seed_) + ": " + wrong();
   }
 
  private:
-  static constexpr std::array<const char*, 3> kKeys{"a", "b", "c"};
-
-  static constexpr const char* kNobody = "nobody";
+  // Of more than four locks, an operation does not know which ones it holds.
+  static constexpr std::array<const char*, 7> kKeys{"a", "b", "c", "d", "e", "f", "g"};
+  static constexpr std::size_t kFewKeys = 3;
 
   struct PassedOn {
     std::string key;
     LockMode mode;
     KeyLocks::Guard guard;
   };
-  // Of one key, as seen from outside.
-  struct Ask {
-    Name who;
-    LockMode mode;
-    bool again = false;  // holds it already, or is a part of one that does
-  };
-  struct Key {
-    std::vector<Ask> holds;
-    std::vector<Ask> line;  // who asked and has neither got it nor given up; first in first
-  };
-
   std::uint64_t below(std::uint64_t bound) { return sim_.random_below(bound); }
   bool one_in(std::uint64_t n) { return below(n) == 0; }
-  void expect(bool holds, const std::string& what) {
-    if (!holds && wrong_.empty()) wrong_ = what;
-  }
-  void say(const std::string& what) const {
-    if (says_all_) std::cerr << what << '\n';
+
+  // In the simulation: a lock that is released elsewhere makes a foreign coroutine go on on a real thread.
+  void drive(void (Schedule::*step)()) {
+    expect(executor_->post("driver", [this, step] { (this->*step)(); }).ok(), "a post was refused");
   }
 
   void submit() {
@@ -99,7 +85,8 @@ class Schedule {
       handles_.push_back(
           executor_->submit(group, name, [this, name] { return works_with_all(name); }));
     } else if (one_in(3)) {
-      handles_.push_back(executor_->submit(group, name, [this, name] { blocks(name); }));
+      handles_.push_back(executor_->submit(
+          group, name, [this, name](std::stop_token stop) { blocks(name, stop); }));
     } else {
       handles_.push_back(executor_->submit(group, name, [this, name] { return work(name, 0); }));
     }
@@ -114,11 +101,13 @@ class Schedule {
     return number == 0 ? LockMode::kShared : LockMode::kExclusive;
   }
 
+  std::size_t key_count() const { return has_many_keys_ ? kKeys.size() : kFewKeys; }
+  std::string any_key() { return kKeys[below(key_count())]; }
   // Some of the keys.
   std::vector<std::string> some_keys() {
     std::vector<std::string> keys;
-    for (const char* key : kKeys) {
-      if (one_in(2)) keys.emplace_back(key);
+    for (std::size_t i = 0; i < key_count(); ++i) {
+      if (one_in(2)) keys.emplace_back(kKeys[i]);
     }
     return keys;
   }
@@ -168,8 +157,8 @@ class Schedule {
 
   Task<void> work(Name me, int depth) {
     HeldKeys held;
-    for (std::uint64_t steps = 1 + below(5); steps > 0; --steps) {
-      const std::string key = kKeys[below(kKeys.size())];
+    for (std::uint64_t steps = 1 + below(has_many_keys_ ? 12 : 5); steps > 0; --steps) {
+      const std::string key = any_key();
       const LockMode mode = mode_of(below(3));
       switch (below(9)) {
         case 8:
@@ -279,10 +268,10 @@ class Schedule {
   }
 
   // A plain callable, which blocks.
-  void blocks(const Name& me) {
+  void blocks(const Name& me, const std::stop_token& stop) {
     HeldKeys held;
     for (std::uint64_t steps = 1 + below(4); steps > 0; --steps) {
-      const std::string key = kKeys[below(kKeys.size())];
+      const std::string key = any_key();
       const LockMode mode = mode_of(below(3));
       switch (below(5)) {
         case 0:
@@ -298,24 +287,30 @@ class Schedule {
           if (held.empty()) lock_all_at_once(me);
           break;
         default:
-          lock_blocking(me, key, mode, held);
+          lock_blocking(me, key, mode, one_in(2) ? stop : std::stop_token(), held);
       }
     }
   }
 
-  void lock_blocking(const Name& me, const std::string& key, LockMode mode, HeldKeys& held) {
+  void lock_blocking(const Name& me, const std::string& key, LockMode mode,
+                     const std::stop_token& stop, HeldKeys& held) {
     say(me + " blocks for " + key + ' ' + to_string(mode));
     keys_[key].line.push_back({me, mode, holds(me, key)});
     try {
-      KeyLocks::Guard guard = locks_.lock(key, mode);
+      KeyLocks::Guard guard =
+          stop.stop_possible() ? locks_.lock(key, stop, mode) : locks_.lock(key, mode);
       check_turn(me, key, mode);
       leave_line(me, key);
       took(me, key, mode, guard, held);
     } catch (const Exception& error) {
-      expect(error.code() == ErrorCode::kWaitCycle && reaches(task_of(me)),
-             "not a cycle: " + std::string(error.what()));
-      leave_line(me, key);
+      leave_line_of_refused(me, key, error);
     }
+  }
+  void leave_line_of_refused(const Name& me, const std::string& key, const Exception& error) {
+    const bool stopped = error.code() == ErrorCode::kCancelled && cancelled_.contains(me);
+    expect(stopped || (error.code() == ErrorCode::kWaitCycle && reaches(task_of(me))),
+           "not a cycle: " + std::string(error.what()));
+    leave_line(me, key);
   }
 
   // Holds it, or its time is over.
@@ -354,12 +349,55 @@ class Schedule {
     all_at_once_.erase(me);
   }
 
+  // ---- coroutines of another library
+
+  struct Foreign {
+    Name name;
+    std::string key;
+    bool stands_in_line = true;
+    std::unique_ptr<OwnedCoroutine> coroutine;
+  };
+  void begin_foreign() {
+    foreign_.push_back(std::make_unique<Foreign>());
+    Foreign& foreign = *foreign_.back();
+    foreign.name = "foreign " + std::to_string(foreign_.size());
+    foreign.key = any_key();
+    const LockMode mode = mode_of(below(3));
+    say(foreign.name + " wants " + foreign.key + ' ' + to_string(mode));
+    keys_[foreign.key].line.push_back({foreign.name, mode});
+    foreign.coroutine.reset(new OwnedCoroutine(take_foreign(foreign, mode)));
+  }
+  OwnedCoroutine take_foreign(Foreign& foreign, LockMode mode) {
+    KeyLocks::Guard guard = co_await locks_.lock_async(foreign.key, mode);
+    say(foreign.name + " has " + foreign.key);
+    check_turn(foreign.name, foreign.key, mode);
+    leave_line(foreign.name, foreign.key);
+    foreign.stands_in_line = false;
+    begin_hold(kNobody, foreign.key, mode);
+    if (lets_go_) guard.release();
+    passed_on_.push_back({foreign.key, mode, std::move(guard)});
+  }
+  // One that cannot have got its lock yet, because another one holds it.
+  void destroy_foreign() {
+    if (foreign_.empty() || lets_go_) return;
+    Foreign& foreign = *foreign_[below(foreign_.size())];
+    const std::vector<Ask>& all = keys_[foreign.key].holds;
+    const bool is_held = std::any_of(
+        all.begin(), all.end(), [](const Ask& hold) { return hold.mode == LockMode::kExclusive; });
+    if (!foreign.stands_in_line || !is_held) return;
+    say(foreign.name + " is destroyed");
+    foreign.stands_in_line = false;
+    leave_line(foreign.name, foreign.key);
+    foreign.coroutine.reset();
+  }
+
   void release_passed_on() {
     if (passed_on_.empty()) return;
     PassedOn one = std::move(passed_on_.front());
     passed_on_.pop_front();
     say("passed on " + one.key + " is given back");
-    expect(locks_.explain(one.key).holders.size() > 0, "a guard that was passed on holds nothing");
+    expect(lets_go_ || locks_.explain(one.key).holders.size() > 0,
+           "a guard that was passed on holds nothing");
     gives_back(kNobody, one.key, one.mode);
     one.guard.release();
   }
@@ -380,32 +418,6 @@ class Schedule {
     waits_.erase(me);
   }
 
-  // ---- what is seen from outside
-
-  bool holds(const Name& me, const std::string& key) {
-    const auto& all = keys_[key].holds;
-    return std::any_of(all.begin(), all.end(),
-                       [&](const Ask& hold) { return is_part_of(me, hold.who); });
-  }
-  // Whoever asked before has had it, has given up, or shares it.
-  void check_turn(const Name& me, const std::string& key, LockMode mode) {
-    for (const Ask& ask : keys_[key].line) {
-      if (ask.who == me) {
-        if (ask.again) return;
-        break;
-      }
-    }
-    for (const Ask& ask : keys_[key].line) {
-      if (ask.who == me) return;
-      if (all_at_once_.contains(ask.who)) continue;  // it may not have asked yet
-      const bool both_share = mode == LockMode::kShared && ask.mode == LockMode::kShared;
-      expect(both_share || cancelled_.contains(task_of(ask.who)),
-             me + " has " + key + " before " + ask.who);
-    }
-  }
-  void leave_line(const Name& me, const std::string& key) {
-    std::erase_if(keys_[key].line, [&](const Ask& ask) { return ask.who == me; });
-  }
   void took(const Name& me, const std::string& key, LockMode mode, KeyLocks::Guard& guard,
             HeldKeys& held) {
     say(me + " has " + key + ' ' + to_string(mode));
@@ -413,72 +425,17 @@ class Schedule {
     if (lets_go_) guard.release();
     held.push_back(std::make_unique<Held>(*this, me, key, mode, std::move(guard)));
   }
-  void begin_hold(const Name& me, const std::string& key, LockMode mode) {
-    Key& state = keys_[key];
-    for (const Ask& other : state.holds) {
-      const bool both_share = mode == LockMode::kShared && other.mode == LockMode::kShared;
-      expect(both_share || is_part_of(me, other.who),
-             me + " and " + other.who + " both have " + key);
-    }
-    state.holds.push_back({me, mode});
-  }
-  void disowned(const Name& me, const std::string& key, LockMode mode) {
-    for (Ask& hold : keys_[key].holds) {
-      if (hold.who != me || hold.mode != mode) continue;
-      hold.who = kNobody;
-      return;
-    }
-  }
-  void gives_back(const Name& me, const std::string& key, LockMode mode) {
-    say(me + " gives back " + key);
-    auto& all = keys_[key].holds;
-    all.erase(std::find_if(all.begin(), all.end(),
-                           [&](const Ask& hold) { return hold.who == me && hold.mode == mode; }));
-  }
-
-  // Whether a task waits for itself, by way of others; seen task by task, whatever branch it is.
-  bool reaches(const Name& task) {
-    std::set<Name> seen;
-    std::vector<Name> next{task};
-    while (!next.empty()) {
-      const Name from = next.back();
-      next.pop_back();
-      const auto add = [&](const Name& to) {
-        if (seen.insert(to).second) next.push_back(to);
-      };
-      for (const auto& [who, other] : waits_) {
-        if (task_of(who) == from) add(other);
-      }
-      for (const auto& [key, state] : keys_) {
-        for (const Ask& ask : state.line) {
-          if (task_of(ask.who) != from) continue;
-          for (const Ask& hold : state.holds) {
-            if (!is_part_of(ask.who, hold.who)) add(task_of(hold.who));
-          }
-          for (const Ask& other : state.line) {
-            // It may have this key already, and wait for the next one.
-            if (other.who != ask.who && all_at_once_.contains(other.who)) add(task_of(other.who));
-          }
-        }
-      }
-    }
-    return seen.contains(task);
-  }
 
   testing::SimScheduler sim_;
   const std::uint64_t seed_;
   const bool lets_go_;
-  const bool says_all_ = replays_a_seed();
-  std::string wrong_;
   KeyLocks locks_;
-  std::map<std::string, Key> keys_;
-  std::map<Name, std::string> waits_;  // for a task
   std::set<std::size_t> awaited_;
-  std::set<Name> cancelled_;
-  std::set<Name> all_at_once_;  // whose lock_all() has not returned
   std::deque<PassedOn> passed_on_;
   bool only_all_ = false;
+  bool has_many_keys_ = false;
   std::deque<TaskHandle<void>> handles_;
+  std::vector<std::unique_ptr<Foreign>> foreign_;
   std::unique_ptr<GroupExecutor> executor_;
 };
 
