@@ -54,8 +54,8 @@ auto async_wait(keyway::TaskHandle<T> handle, Token&& token) {
       token, std::move(handle));
 }
 
-asio::awaitable<int> handle_request(keyway::GroupExecutor& executor) {
-  auto handle = executor.submit("vip", "fetch", [] { return 40; });
+asio::awaitable<int> handle_request(keyway::GroupExecutor* executor) {
+  auto handle = executor->submit("vip", "fetch", [] { return 40; });
   keyway::GroupResult<int> result = co_await async_wait(std::move(handle), asio::use_awaitable);
   co_return result.value() + 2;
 }
@@ -65,6 +65,6 @@ asio::awaitable<int> handle_request(keyway::GroupExecutor& executor) {
 int main() {
   asio::thread_pool threads(1);
   keyway::GroupExecutor executor({}, threads.get_executor(), {.threads = 1});
-  std::future<int> answer = asio::co_spawn(threads, handle_request(executor), asio::use_future);
+  std::future<int> answer = asio::co_spawn(threads, handle_request(&executor), asio::use_future);
   std::cout << answer.get() << '\n';  // 42
 }

@@ -297,12 +297,12 @@ template <>
 struct detail::WaitOf<KeyLocks::LockAwaiter> {
   using Value = KeyLocks::Guard;
   explicit WaitOf(KeyLocks::LockAwaiter& its_lock) : lock(&its_lock) {}
-  Task<Value> begin() { return take(*lock); }
+  Task<Value> begin() { return take(lock); }
   static Value end(Value guard) { return guard; }
   // Throws TimeoutError. A lock that came too late is released.
   [[noreturn]] void timed_out(Duration timeout) const { lock->throw_timed_out(timeout); }
 
-  static Task<Value> take(KeyLocks::LockAwaiter& lock) { co_return co_await lock; }
+  static Task<Value> take(KeyLocks::LockAwaiter* lock) { co_return co_await *lock; }
   KeyLocks::LockAwaiter* lock;
 };
 

@@ -331,15 +331,15 @@ template <class T>
 struct WaitOf<TaskHandle<T>> {
   using Value = GroupResult<T>;
   explicit WaitOf(TaskHandle<T>& its_handle) : handle(&its_handle) {}
-  Task<void> begin() { return until_end(*handle); }
+  Task<void> begin() { return until_end(handle); }
   Value end(std::monostate) { return handle->take(); }
   void timed_out(Duration) const {
     if (handle->is_done()) return;
     std::rethrow_exception(wait_error(HandleAccess::core(*handle), TaskOwner::Waited::kTimedOut));
   }
 
-  static Task<void> until_end(TaskHandle<T>& handle) {
-    typename TaskHandle<T>::EndAwaiter awaiter(handle);
+  static Task<void> until_end(TaskHandle<T>* handle) {
+    typename TaskHandle<T>::EndAwaiter awaiter(*handle);
     co_await awaiter;
   }
   TaskHandle<T>* handle;

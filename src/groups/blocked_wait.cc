@@ -67,8 +67,9 @@ bool BlockedWait::begin_announced(bool is_first, bool is_last) {
                                                                 .can_refuse = false,
                                                                 .is_last_of_unchecked = is_last,
                                                                 .is_first = is_first});
-  if (begun) begun_ = std::move(begun).value();
-  return begun.ok();
+  if (!begun) return false;
+  begun_ = std::move(begun).value();
+  return true;
 }
 
 void BlockedWait::begin_end() {
