@@ -13,7 +13,7 @@ namespace keyway {
 namespace detail {
 class CurrentTaskScope;
 class TaskCore;
-}
+}  // namespace detail
 
 class ThreadContext {
  public:

@@ -164,7 +164,7 @@ class Pipeline::Engine::AnyDropped {
   explicit AnyDropped(std::list<Tried>& batch) {
     std::set<const Partition*> seen;
     for (Tried& one : batch) {
-      Partition& partition = one.item.partition();
+      const Partition& partition = one.item.partition();
       if (!seen.insert(&partition).second) continue;
       on_drop_.emplace_back(partition.drop.get_token(), Stop{any_});
     }

@@ -58,7 +58,7 @@ Attempt Pipeline::Engine::begin_try(Tries& tries, TimePoint queued) const {
 
 Task<void> Pipeline::Engine::process_in_turns(Item* in_flight, Tries tries) {
   Item& item = *in_flight;
-  Partition& partition = item.partition();
+  const Partition& partition = item.partition();
   TimePoint queued = item.since();
   while (true) {
     if (tries.number > 0) {

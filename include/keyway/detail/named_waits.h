@@ -77,7 +77,7 @@ auto when_any(A&&... awaited) -> Task<WhenAny<detail::AwaitedValue<A>...>> {
 
 template <detail::HasWait A>
   requires(!detail::kIsTask<A>)
-auto when_any(std::vector<A>& awaited) -> Task<WhenAnyOf<detail::AwaitedValue<A>>> {
+auto when_any(std::vector<A>& awaited) -> Task<WhenAnyOf<detail::AwaitedValue<A>>> {  // NOLINT
   std::vector<decltype(detail::WaitFor<A>(awaited.front()).begin())> waits;
   for (A& one : awaited) waits.push_back(detail::WaitFor<A>(one).begin());
   auto race = when_any(std::move(waits));
@@ -96,7 +96,7 @@ auto when_all(A&&... awaited) -> Task<std::tuple<detail::AwaitedValue<A>...>> {
 
 template <detail::HasWait A>
   requires(!detail::kIsTask<A>)
-auto when_all(std::vector<A>& awaited) -> Task<std::vector<detail::AwaitedValue<A>>> {
+auto when_all(std::vector<A>& awaited) -> Task<std::vector<detail::AwaitedValue<A>>> {  // NOLINT
   std::vector<decltype(detail::WaitFor<A>(awaited.front()).begin())> waits;
   for (A& one : awaited) waits.push_back(detail::WaitFor<A>(one).begin());
   auto all = when_all(std::move(waits));
