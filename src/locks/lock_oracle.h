@@ -1,4 +1,4 @@
-// For tests: who holds which lock and who waits for it, as seen from outside, and what must always be true of that.
+// For tests: the holders and waiters of each lock, as seen from outside, and what must always be true of them.
 #pragma once
 
 #include <algorithm>

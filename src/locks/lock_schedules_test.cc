@@ -377,7 +377,7 @@ class Schedule : private LockOracle {
     if (lets_go_) guard.release();
     passed_on_.push_back({foreign.key, mode, std::move(guard)});
   }
-  // One that cannot have got its lock yet, because another one holds it.
+  // Only a coroutine that cannot have got its lock yet, because another operation holds it.
   void destroy_foreign() {
     if (foreign_.empty() || lets_go_) return;
     Foreign& foreign = *foreign_[below(foreign_.size())];
